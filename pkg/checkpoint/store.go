@@ -1,0 +1,148 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Store holds the sessions of one agent. All methods may be called at once.
+// Every method but Close returns [ErrClosed] after Close. Session ids must
+// satisfy [turn.CheckSessionID]; any other is an error that wraps
+// [turn.ErrSessionID], and nothing is created for it.
+type Store interface {
+	// Acquire waits until no other holder, in this process or another, has the
+	// session, in the order of the calls within this process; locks it, and
+	// loads it. An id without a file is a new, empty session: no file is made
+	// until its first Begin. When ctx ends first, Acquire returns its cause and
+	// gives up its place at once.
+	//
+	// Errors: a [*DamagedError], [ErrUnavailable], [ErrReadOnly], ctx's cause.
+	Acquire(ctx context.Context, id string) (Session, error)
+
+	// Replay looks a turn key up without waiting for the session's lock, in
+	// what this process has loaded. It finds only committed turns, and false
+	// means "not known here", not "new".
+	Replay(id, key string) (Turn, bool)
+
+	// View reads a session without its lock: the last checkpoint that is known
+	// to be durable and all its turns, oldest first. It may be read while
+	// another process writes it.
+	//
+	// Errors: [ErrNoSession], and those of Acquire.
+	View(ctx context.Context, id string) (View, error)
+
+	// Turn reads one turn by its id without a lock, written by whatever
+	// replica. A begun turn whose process is gone is Failed.
+	//
+	// Errors: [ErrNoTurn], and those of Acquire.
+	Turn(ctx context.Context, turnID string) (Turn, error)
+
+	// List returns at most limit sessions after the one with the id after (""
+	// begins), and the id to go on with ("" at the end). The order is stable.
+	// Sessions that cannot be read are rows with Err, not an error of List.
+	List(ctx context.Context, after string, limit int) (rows []Summary, next string, err error)
+
+	// Delete removes a session for good, under its lock; the id then starts
+	// empty. It is durable when Delete returns nil.
+	//
+	// Errors: [ErrNoSession], [ErrReadOnly], ctx's cause.
+	Delete(ctx context.Context, id string) error
+
+	// Info describes the volume. It does no I/O.
+	Info() Info
+
+	// Close waits for all holders and releases everything.
+	Close() error
+}
+
+// Session is a session whose lock is held. Its methods are for one goroutine.
+type Session interface {
+	// Checkpoint is what the session is after its last committed turn.
+	Checkpoint() Checkpoint
+
+	// ByKey finds the newest turn with a key, in whatever state it ended. A
+	// turn that was begun and never ended (its process is gone) is Failed.
+	ByKey(key string) (Turn, bool)
+
+	// Last is the newest turn that ended or was begun, if there is one.
+	Last() (Turn, bool)
+
+	// Begin writes down that a turn starts, with number Checkpoint().Turn+1,
+	// and returns it. It survives the death of this process. Only one turn may
+	// be begun and not ended; a begun turn of a dead process is superseded.
+	//
+	// Errors: [ErrNoSpace], [ErrTooLarge], [ErrReadOnly], [ErrUnavailable].
+	Begin(Begin) (Turn, error)
+
+	// Commit makes the begun turn durable, whole, and ends it. After an error
+	// other than ErrCommitUnknown nothing of it is or will be in the session,
+	// and the turn is still begun.
+	//
+	// Errors: [ErrNoSpace], [ErrTooLarge], [ErrLostLock], [ErrReadOnly],
+	// [ErrCommitUnknown].
+	Commit(Commit) (Turn, error)
+
+	// Fail ends the begun turn without committing anything of it. It need not
+	// be durable: a lost failure is an unfinished turn.
+	Fail(reason string) error
+
+	// Delivered notes that the reply of the last committed turn was written
+	// whole to a live client. It need not be durable.
+	Delivered() error
+
+	// Release gives the lock back. It may be called more than once.
+	Release()
+}
+
+// View is a session as a reader sees it.
+type View struct {
+	Checkpoint
+	Turns []Turn // all that is known, in file order; failed ones too
+	Bytes int64
+}
+
+// Info describes the volume of a store.
+type Info struct {
+	Volume   string   // its id
+	Secret   []byte   // for turn.DeriveSessionID; never shown
+	Replica  string   // id of this process in the volume
+	Writable bool     // false while writes fail
+	Warnings []string // what the start-up probe found wanting, for people
+}
+
+// Errors of a store. They are wrapped with what and which; test with errors.Is.
+var (
+	ErrClosed        = errors.New("the store is closed")
+	ErrNoSession     = errors.New("no such session")
+	ErrNoTurn        = errors.New("no such turn")
+	ErrUnavailable   = errors.New("the session's file cannot be read just now")
+	ErrReadOnly      = errors.New("the volume cannot be written")
+	ErrNoSpace       = errors.New("no space left on the volume")
+	ErrTooLarge      = errors.New("too large for one line of a session file")
+	ErrLostLock      = errors.New("the session's file was changed by somebody else")
+	ErrCommitUnknown = errors.New("the commit may or may not be durable")
+	ErrOtherVolume   = errors.New("this is another volume than the expected one")
+	ErrNotVolume     = errors.New("the directory cannot hold sessions")
+)
+
+// DamagedError says that a session exists and cannot be shown whole. Its file
+// was not touched.
+type DamagedError struct {
+	Session string // "" when not even the id could be read
+	Path    string // below the volume
+	Reason  string
+	Newer   bool // written by a newer version of flisk, not damaged
+}
+
+func (e *DamagedError) Error() string {
+	what := "is damaged"
+	if e.Newer {
+		what = "was written by a newer version of flisk"
+	}
+	return fmt.Sprintf("session %q %s (%s): %s", e.Session, what, e.Path, e.Reason)
+}
+
+// MaxLine bounds one line of a session file, in bytes: nothing larger is
+// written, and nothing larger is believed.
+const MaxLine = 8 << 20

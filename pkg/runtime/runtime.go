@@ -1,0 +1,103 @@
+// Package runtime is what every place that a stack can run in has in common:
+// what is observed, what can be done, and how progress is told. The executors
+// are the packages below it.
+package runtime
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Observed is what runs right now, read from the live system and not from a
+// memory of earlier commands.
+type Observed struct {
+	Running  bool      // anything of the project runs
+	Dir      string    // the project directory that it was started from
+	URL      string    // base URL of the gateway; "" when it does not run
+	Routes   string    // hash of the gateway's route table
+	Volume   string    // name of the volume
+	Place    string    // where the volume is, for people
+	Replicas []Replica // in the order of their names
+	Stale    []string  // leftovers of something that was killed, for people
+}
+
+// Replica is one running, starting or dying instance of an agent.
+type Replica struct {
+	Agent    string
+	Name     string // "bot-1"
+	State    State
+	PID      int
+	Started  time.Time
+	Restarts int    // since the stack came up, not counting planned replacements
+	Code     string // source hash of what it runs
+	Detail   string // why, when it is Failing
+}
+
+// State of a replica.
+type State string
+
+// The states of a replica.
+const (
+	Starting State = "starting" // not ready yet
+	Ready    State = "ready"    // serves turns
+	Draining State = "draining" // finishes what it accepted
+	Failing  State = "failing"  // exited before it was ready; waits for its next start
+)
+
+// LogOptions select log lines.
+type LogOptions struct {
+	Agent  string // "" is all agents
+	Tail   int    // last lines first; negative is all that is kept
+	Follow bool   // go on until the context ends
+}
+
+// Line is one line of a replica's output.
+type Line struct {
+	Time    time.Time
+	Replica string
+	Text    string // as written: may hold control characters
+}
+
+// Driver runs one stack. Its methods may be called at once, also by several
+// processes: those that change something exclude each other.
+type Driver interface {
+	// Observe never changes anything, and takes no lock.
+	Observe(ctx context.Context) (Observed, error)
+
+	// Up converges: build what changed, start what is missing, and return when
+	// every agent answers ready through the gateway. When it fails, what this
+	// call started is stopped again, and the volume is as it was. The report
+	// says what it did; nothing when all was as desired.
+	Up(ctx context.Context, p Progress) (Report, error)
+
+	// Down stops agents through their drain, then the gateway. It keeps the
+	// volume. Nothing running is not an error.
+	Down(ctx context.Context, p Progress) (Report, error)
+
+	// Kill sends SIGKILL to every replica of an agent. They come back.
+	Kill(ctx context.Context, agent string) ([]Replica, error)
+
+	// Logs calls emit for each line, in order within a replica.
+	Logs(ctx context.Context, o LogOptions, emit func(Line) error) error
+}
+
+// Report is what a change did.
+type Report struct {
+	Changed bool
+	URL     string
+	Volume  string
+	Place   string
+	Created bool // the volume is new
+}
+
+// Progress is told what goes on, for people. Implementations are safe for
+// concurrent use.
+type Progress interface {
+	// Begin starts a step ("build bot"); the returned function ends it with a
+	// detail for people ("1.2 s") or an error.
+	Begin(step string) (end func(detail string, err error))
+
+	// Output takes what a tool prints during a step, as it is.
+	Output() io.Writer
+}
