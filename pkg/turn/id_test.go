@@ -82,8 +82,9 @@ func FuzzParseKey(f *testing.F) {
 func TestDeriveSessionID(t *testing.T) {
 	t.Parallel()
 	derive := turn.DeriveSessionID
-	if derive([]byte("s"), "bot", "k") != derive([]byte("s"), "bot", "k") {
-		t.Error("the same secret, agent and key give different ids")
+	first, again := derive([]byte("s"), "bot", "k"), derive([]byte("s"), "bot", "k")
+	if first != again {
+		t.Errorf("the same secret, agent and key give %q and %q", first, again)
 	}
 	seen := map[string]bool{}
 	for _, id := range []string{
