@@ -1,0 +1,152 @@
+package console
+
+import (
+	"strings"
+)
+
+// Shrink says what gives way when there are too few columns.
+type Shrink int
+
+// The ways to shrink.
+const (
+	Never  Shrink = iota // numbers, short words
+	Middle               // ids and paths: both ends say something
+	End                  // sentences
+)
+
+// Cell is a piece of text in one style. Its text may be foreign.
+type Cell struct {
+	Text  string
+	Style Style
+}
+
+// Column is one column of a [Table].
+type Column struct {
+	Title  string
+	Right  bool // aligned to the right, for numbers
+	Shrink Shrink
+}
+
+// Table is rows under titles. Every row has a cell for each column.
+type Table struct {
+	Columns []Column
+	Rows    [][]Cell
+}
+
+const (
+	gap     = 2 // columns between two columns
+	minimum = 8 // what a shrinking column keeps, if it can
+)
+
+// Table prints a table. Where the output has a width, no line is wider: the
+// widest columns that may shrink give way first.
+func (o *Output) Table(t Table) {
+	widths := make([]int, len(t.Columns))
+	rows := make([][]Cell, len(t.Rows))
+	for i, column := range t.Columns {
+		widths[i] = width(column.Title)
+	}
+	for r, row := range t.Rows {
+		rows[r] = make([]Cell, len(row))
+		for i, cell := range row {
+			rows[r][i] = Cell{Line(cell.Text), cell.Style}
+			widths[i] = max(widths[i], width(rows[r][i].Text))
+		}
+	}
+	if limit := o.Columns(); limit > 0 {
+		shrink(widths, t.Columns, limit-gap*(len(widths)-1))
+	}
+
+	var out strings.Builder
+	titles := make([]Cell, len(t.Columns))
+	for i, column := range t.Columns {
+		titles[i] = Cell{column.Title, Quiet}
+	}
+	writeRow(&out, titles, t.Columns, widths)
+	for _, row := range rows {
+		writeRow(&out, row, t.Columns, widths)
+	}
+	_, _ = o.Write([]byte(out.String())) // Failed tells
+}
+
+// shrink takes columns from the widest that may give way until the sum fits.
+func shrink(widths []int, columns []Column, room int) {
+	sum := 0
+	for _, w := range widths {
+		sum += w
+	}
+	for ; sum > room; sum-- {
+		widest := -1
+		for i, column := range columns {
+			if column.Shrink == Never || widths[i] <= max(minimum, width(column.Title)) {
+				continue
+			}
+			if widest < 0 || widths[i] > widths[widest] {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+func writeRow(out *strings.Builder, row []Cell, columns []Column, widths []int) {
+	var line strings.Builder
+	for i, cell := range row {
+		text := fit(cell.Text, widths[i], columns[i].Shrink)
+		pad := strings.Repeat(" ", max(0, widths[i]-width(text)))
+		if i > 0 {
+			line.WriteString(strings.Repeat(" ", gap))
+		}
+		switch styled := cell.Style.Render(text); {
+		case columns[i].Right:
+			line.WriteString(pad + styled)
+		case i == len(row)-1:
+			line.WriteString(styled)
+		default:
+			line.WriteString(styled + pad)
+		}
+	}
+	out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+}
+
+func fit(text string, columns int, how Shrink) string {
+	switch how {
+	case Middle:
+		return Elide(text, columns)
+	case End:
+		return Cut(text, columns)
+	default:
+		return text
+	}
+}
+
+// Field is a labelled value. A value that is too wide shrinks as it says, and
+// one that never shrinks is folded under itself.
+type Field struct {
+	Label  string
+	Value  Cell
+	Shrink Shrink
+}
+
+// Fields prints labelled values with the values aligned.
+func (o *Output) Fields(fields ...Field) {
+	label := 0
+	for _, f := range fields {
+		label = max(label, width(f.Label))
+	}
+	indent := strings.Repeat(" ", label+gap)
+	var out strings.Builder
+	for _, f := range fields {
+		text := Line(f.Value.Text)
+		if limit := o.Columns(); limit > 0 {
+			text = fit(text, max(minimum, limit-len(indent)), f.Shrink)
+			text = Fold(text, limit, indent)
+		}
+		pad := strings.Repeat(" ", label-width(f.Label)+gap)
+		out.WriteString(Quiet.Render(f.Label) + pad + f.Value.Style.Render(text) + "\n")
+	}
+	_, _ = o.Write([]byte(out.String())) // Failed tells
+}
