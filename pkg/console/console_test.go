@@ -64,7 +64,7 @@ func TestAFileIsNoTerminal(t *testing.T) {
 	}
 }
 
-func TestWriteDropsStylesAndDataDoesNot(t *testing.T) {
+func TestWriteDropsStylesAndRawDoesNot(t *testing.T) {
 	t.Parallel()
 	styled := Good.Render("ok") + "\n"
 	o, buf := pipe()
@@ -72,8 +72,8 @@ func TestWriteDropsStylesAndDataDoesNot(t *testing.T) {
 		t.Errorf("a pipe got %q (%v)", buf, err)
 	}
 	buf.Reset()
-	if err := o.Data([]byte("\x1b[31m\x00")); err != nil || buf.String() != "\x1b[31m\x00" {
-		t.Errorf("data became %q (%v)", buf, err)
+	if _, err := o.Raw().Write([]byte("\x1b[31m\x00")); err != nil || buf.String() != "\x1b[31m\x00" {
+		t.Errorf("raw bytes became %q (%v)", buf, err)
 	}
 	o, buf = screen(true)
 	if _, err := o.Write([]byte(styled)); err != nil || !strings.HasPrefix(buf.String(), "\x1b[32mok") {

@@ -176,7 +176,7 @@ func (p *Progress) paint(lines ...string) {
 	}
 	// Not through Write: without colour it would take out the cursor movements,
 	// too.
-	_ = p.out.Data([]byte(erase + text)) // Failed tells
+	_, _ = io.WriteString(p.out.Raw(), erase+text) // Failed tells
 }
 
 // fit keeps a line within the width: a wrapped spinner could not be erased.

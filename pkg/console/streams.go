@@ -70,11 +70,8 @@ func NewOutput(w io.Writer, options OutputOptions) *Output {
 // Write prints text for people: styles are taken out when there is no colour.
 func (o *Output) Write(p []byte) (int, error) { return o.paint.Write(p) }
 
-// Data writes bytes as they are: JSON, or an agent's reply that is piped on.
-func (o *Output) Data(p []byte) error {
-	_, err := o.raw.Write(p)
-	return err
-}
+// Raw writes bytes as they are: JSON, or an agent's reply that is piped on.
+func (o *Output) Raw() io.Writer { return o.raw }
 
 // Columns is the width that lines must fit, or 0 when there is no limit.
 func (o *Output) Columns() int {

@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/process"
+	"github.com/flisk-go/flisk/pkg/stack"
+)
+
+// processDriver makes the driver that runs a stack as local processes.
+func (a *app) processDriver(s stack.Stack, force <-chan struct{}) (runtime.Driver, error) {
+	home, err := process.DefaultHome(a.getenv)
+	if err != nil {
+		return nil, fault.New(fault.Environment, "set FLISK_HOME to a directory of yours", "there is no place to keep anything: %w", err)
+	}
+	base, err := process.DefaultRunBase(a.getenv)
+	if err != nil {
+		return nil, fault.New(fault.Environment, "set FLISK_RUN_DIR to a short directory of yours", "there is no place for the run directory: %w", err)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fault.New(fault.Environment, "", "cannot find flisk's own executable: %w", err)
+	}
+	return process.New(process.Options{
+		Stack:      s,
+		Home:       home,
+		RunBase:    base,
+		Executable: executable,
+		Env:        a.environ,
+		Force:      force,
+	})
+}

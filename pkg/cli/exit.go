@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/fault"
+)
+
+// exitStatus is the table of exit codes, as --help shows it.
+var exitStatus = [...]struct {
+	kind    fault.Kind
+	code    string
+	meaning string
+}{
+	{0, "0", "done"},
+	{fault.Failed, "1", "it failed, or a guarantee is broken"},
+	{fault.Usage, "2", "the command line or the configuration is wrong"},
+	{fault.Environment, "3", "something it needs is not ready: engine, port, toolchain"},
+	{fault.Unchecked, "4", "nothing is broken, but something could not be checked"},
+	{fault.Interrupted, "130", "interrupted"},
+}
+
+// ErrorJSON is what --json prints on stderr when a command fails, as one line.
+type ErrorJSON struct {
+	Error ErrorBody `json:"error"`
+}
+
+// ErrorBody says what failed.
+type ErrorBody struct {
+	Message  string `json:"message"`           // what, which and why
+	Hint     string `json:"hint,omitempty"`    // what to do next
+	Detail   string `json:"detail,omitempty"`  // output of another program that belongs to it
+	ExitCode int    `json:"exit_code"`         // of this command
+	Problem  string `json:"problem,omitempty"` // when an agent or a gateway answered: the code of docs/PROBLEMS.md
+	Session  string `json:"session_id,omitempty"`
+	TurnID   string `json:"turn_id,omitempty"`
+	Key      string `json:"key,omitempty"` // the turn key: the same turn can be sent again under it
+}
+
+// report prints an error and returns the exit code that it means.
+func (a *app) report(err error, asJSON bool) int {
+	f := asFault(err)
+	if asJSON {
+		body := ErrorBody{Message: f.Message, Hint: f.Hint, Detail: f.Detail, ExitCode: int(f.Kind)}
+		if t, ok := errors.AsType[*turnError](err); ok {
+			t.describe(&body)
+		}
+		_ = encode(a.streams.Err.Raw(), ErrorJSON{body}, "") // nobody is left to tell
+		return int(f.Kind)
+	}
+	a.streams.Err.Failure(console.Failure{Message: f.Message, Detail: f.Detail, Hint: f.Hint})
+	return int(f.Kind)
+}
+
+// asFault finds the message, the hint and the kind in any error.
+func asFault(err error) *fault.Fault {
+	if f, ok := errors.AsType[*fault.Fault](err); ok {
+		return f
+	}
+	if errors.Is(err, context.Canceled) {
+		return fault.New(fault.Interrupted, "", "interrupted")
+	}
+	// Joined errors have a line each; the first is the message.
+	message, rest, _ := strings.Cut(err.Error(), "\n")
+	return &fault.Fault{Kind: fault.Failed, Message: message, Detail: rest, Err: err}
+}
+
+// written turns a failed write to stdout into an error: a truncated answer must
+// not look like a whole one.
+func written(streams *console.Streams) error {
+	if err := streams.Out.Failed(); err != nil {
+		return fault.New(fault.Failed, "", "cannot write to standard output: %w", err)
+	}
+	return nil
+}
+
+// printJSON writes the one value of a command with --json.
+func (a *app) printJSON(v any) error { return encode(a.streams.Out.Raw(), v, "  ") }
+
+func encode(w io.Writer, v any, indent string) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false) // a reply is text, not markup
+	enc.SetIndent("", indent)
+	return enc.Encode(v)
+}

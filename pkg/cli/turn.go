@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// TurnJSON is what "flisk turn --json" prints: the agent's answer and how it was
+// got.
+type TurnJSON struct {
+	Agent string `json:"agent"`
+	turn.Result
+	Key      string `json:"key"`      // the turn key that was sent
+	Code     string `json:"code"`     // hash of the source that answered
+	Attempts int    `json:"attempts"` // how often it was sent
+	Millis   int64  `json:"millis"`   // from the first attempt to the answer
+}
+
+type turnOptions struct {
+	message  string
+	rawInput bool
+	session  string
+	newID    bool // no session was named
+	key      string
+	agent    string
+}
+
+func newTurn(a *app) *cobra.Command {
+	var o turnOptions
+	cmd := &cobra.Command{
+		Use:     "turn MESSAGE [FLAGS]",
+		Short:   "send one turn to an agent",
+		GroupID: groupTalk,
+		Long: "Send one turn to an agent and print its reply, once it is saved. Without --session it opens a new " +
+			"session and says how to go on with it.\n\n" +
+			"Every turn has a key. When the answer does not arrive, the turn is sent again under the same key, for " +
+			"about a minute: it is committed at most once, however often it is sent.\n\n" +
+			"Off a terminal, stdout holds the reply and nothing else.",
+		Example: examples(
+			`flisk turn "hello" -s s1`, "talk in session s1",
+			`flisk turn "hello"`, "begin a new session",
+			`flisk turn - -s s1 < question.txt`, "read the message from stdin",
+			`flisk turn '{"n": 17}' --input-json -s s1`, "send any JSON as the input",
+			`flisk turn "pay" -s s1 --key order-4711`, "safe to run again: the same key is the same turn",
+		),
+		Args: positional(1, "MESSAGE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.message = args[0]
+			o.newID = !cmd.Flags().Changed("session")
+			if o.key == "" && !cmd.Flags().Changed("key") {
+				o.key = turn.NewKey()
+			}
+			return interruptible(cmd.Context(), func(ctx context.Context) error { return runTurn(ctx, a, o) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&o.session, "session", "s", "", "the session to talk in (`ID`)")
+	flags.StringVar(&o.key, "key", "", "the turn key (`KEY`); a new one when absent")
+	flags.StringVar(&o.agent, "agent", "", "the agent (`NAME`), where the project has several")
+	flags.BoolVar(&o.rawInput, "input-json", false, "MESSAGE is JSON and is sent as it is")
+	return cmd
+}
+
+func runTurn(ctx context.Context, a *app, o turnOptions) error {
+	m, err := o.read(a.streams.In)
+	if err != nil {
+		return err
+	}
+	opened, err := a.open(nil)
+	if err != nil {
+		return err
+	}
+	if m.agent, err = opened.agent(o.agent); err != nil {
+		return err
+	}
+	observed, err := opened.driver.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	if !observed.Running || observed.URL == "" {
+		return nothingRuns(opened.project.Name)
+	}
+	progress := a.progress()
+	c := client{base: observed.URL, http: directly(), again: a.sayAgain}
+	started := time.Now()
+	done := progress.Wait("waiting for " + m.agent)
+	got, err := c.send(ctx, m)
+	done()
+	if err != nil {
+		return turnFault(err)
+	}
+	took := time.Since(started)
+	if a.global.json {
+		return a.printJSON(TurnJSON{m.agent, got.Result, m.key, got.code, got.attempts, took.Milliseconds()})
+	}
+	a.printReply(got.Reply)
+	a.printMeta(got, took, o.newID)
+	return nil
+}
+
+// read checks the options and makes the turn of them.
+func (o turnOptions) read(in io.Reader) (message, error) {
+	m := message{key: o.key, session: o.session}
+	if err := turn.CheckKey(o.key); err != nil {
+		return m, fault.New(fault.Usage, "use 1 to 128 printable ASCII characters", "cannot use --key: %w", err)
+	}
+	if !o.newID {
+		if err := turn.CheckSessionID(o.session); err != nil {
+			return m, fault.New(fault.Usage, "use letters, digits and . _ ~ : @ + = -", "cannot use --session: %w", err)
+		}
+	}
+	text := o.message
+	if text == "-" {
+		b, err := io.ReadAll(in)
+		if err != nil {
+			return m, fault.New(fault.Failed, "", "cannot read the message from stdin: %w", err)
+		}
+		text = strings.TrimSuffix(string(b), "\n")
+	}
+	if !utf8.ValidString(text) {
+		return m, fault.New(fault.Usage, "", "the message is not UTF-8 text")
+	}
+	if !o.rawInput {
+		b, err := json.Marshal(text)
+		m.input = b
+		return m, err
+	}
+	if !json.Valid([]byte(text)) {
+		return m, fault.New(fault.Usage, "leave --input-json away to send it as text", "the message is not JSON")
+	}
+	m.input = json.RawMessage(text)
+	return m, nil
+}
+
+// sayAgain tells on stderr that a turn is sent again.
+func (a *app) sayAgain(err error, pause time.Duration) {
+	if !a.global.json {
+		a.streams.Err.Note("again", console.Warn, fmt.Sprintf("%v; same key, in %s", err, console.Span(pause)))
+	}
+}
+
+// printReply prints what the agent said: readable on a terminal, byte for byte
+// elsewhere.
+func (a *app) printReply(reply json.RawMessage) {
+	text := readable(reply)
+	out := a.streams.Out
+	if !out.ForPeople() {
+		_, _ = io.WriteString(out.Raw(), text+"\n") // Failed tells
+		return
+	}
+	fmt.Fprintln(out, console.Fold(console.Text(text), out.Columns(), ""))
+}
+
+// readable is a JSON value as people read it: a string as its text, anything
+// else indented.
+func readable(value json.RawMessage) string {
+	text := turn.Text(value)
+	if len(value) == 0 || value[0] == '"' {
+		return text
+	}
+	var out strings.Builder
+	if encode(&out, value, "  ") != nil {
+		return text
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// printMeta tells on stderr what the turn was.
+func (a *app) printMeta(got answer, took time.Duration, newID bool) {
+	err := a.streams.Err
+	meta := fmt.Sprintf("session %s · turn %d · %s", console.Elide(console.Line(got.SessionID), 36), got.Turn, console.Span(took))
+	if got.Replayed {
+		meta += " · already there, not run again"
+	}
+	if got.attempts > 1 {
+		meta += fmt.Sprintf(" · sent %d times", got.attempts)
+	}
+	fmt.Fprintln(err, console.Quiet.Render(console.Fold(meta, err.Columns(), "")))
+	if newID {
+		err.Note("go on", console.Quiet, "flisk turn MESSAGE -s "+got.SessionID)
+	}
+}
+
+func nothingRuns(project string) error {
+	return fault.New(fault.Environment, "start it: flisk up", "nothing of project %q runs", project)
+}
+
+// turnFault words a turn that has no answer.
+func turnFault(err error) error {
+	failed, ok := errors.AsType[*turnError](err)
+	if !ok {
+		return err
+	}
+	f := &fault.Fault{Kind: fault.Failed, Message: failed.Error(), Detail: failed.body, Err: failed}
+	if failed.problem != nil {
+		f.Kind, f.Hint = problemHint(failed.problem.Code, failed.message)
+		return f
+	}
+	switch {
+	case !failed.sent:
+		f.Kind, f.Message, f.Hint = fault.Environment, "cannot reach the gateway: "+failed.Error(), "look: flisk status"
+	case failed.body == "":
+		f.Message = "no answer to the turn, it may be saved or not: " + failed.Error()
+		f.Hint = sendAgain(failed.message)
+	default:
+		f.Hint = "is another program on this port, or an agent of another version? look: flisk status"
+	}
+	return f
+}
+
+func sendAgain(m message) string {
+	hint := "send it again, it is saved at most once: flisk turn MESSAGE --key " + m.key
+	if m.session != "" {
+		hint += " -s " + m.session
+	}
+	return hint
+}
+
+// problemHint says what to do about a problem.
+func problemHint(code turn.Code, m message) (fault.Kind, string) {
+	switch code {
+	case turn.KeyReused:
+		return fault.Usage, "send the same input, or leave --key away"
+	case turn.SessionRequired:
+		return fault.Usage, "name a session: -s ID"
+	case turn.BadSessionID, turn.BadTurnKey, turn.BadRequest, turn.NotJSON, turn.TooLarge:
+		return fault.Usage, ""
+	case turn.AgentLost, turn.CommitUnknown, turn.Draining, turn.NotReady, turn.Unavailable:
+		return fault.Failed, sendAgain(m)
+	case turn.Busy, turn.SessionBusy, turn.QueueFull:
+		return fault.Failed, "wait for the other turn; " + sendAgain(m)
+	case turn.RunFailed, turn.ReplyTooLarge, turn.StateMismatch:
+		return fault.Failed, "the agent's own words: flisk logs " + m.agent
+	case turn.TurnTimeout:
+		return fault.Failed, "raise turn_timeout in flisk.yaml, or make the turn shorter"
+	case turn.NoSpace, turn.ReadOnly:
+		return fault.Environment, "make room on the volume; it is named by flisk status"
+	case turn.SessionDamaged:
+		return fault.Failed, "other sessions are not affected; the file is named by: flisk sessions list"
+	default:
+		return fault.Failed, ""
+	}
+}
+
+// describe adds what a program wants to know about a failed turn.
+func (e *turnError) describe(body *ErrorBody) {
+	body.Session, body.Key = e.message.session, e.message.key
+	if e.problem != nil {
+		body.Problem, body.TurnID = string(e.problem.Code), e.problem.TurnID
+		body.Session = e.problem.SessionID
+	}
+}

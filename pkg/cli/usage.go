@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+)
+
+// usageFault is an error in the command line of cmd.
+func usageFault(cmd *cobra.Command, format string, args ...any) error {
+	return fault.New(fault.Usage, "see "+cmd.CommandPath()+" --help", format, args...)
+}
+
+// positional checks the number of arguments; names are what the usage line
+// calls them, the last ones optional.
+func positional(required int, names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < required {
+			return usageFault(cmd, "%q needs %s", cmd.CommandPath(), names[len(args)])
+		}
+		if len(args) > len(names) {
+			return usageFault(cmd, "%q does not take %q", cmd.CommandPath(), args[len(names)])
+		}
+		return nil
+	}
+}
+
+// unknownCommand says so and what was probably meant.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	var known []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			known = append(known, c.Name())
+		}
+	}
+	hint := "see " + cmd.CommandPath() + " --help"
+	if near := nearest(name, known); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near)
+	}
+	return fault.New(fault.Usage, hint, "there is no command %q", cmd.CommandPath()+" "+name)
+}
+
+// flagFault words the errors of the flag parser.
+func flagFault(cmd *cobra.Command, err error) error {
+	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		name := missing.GetSpecifiedName()
+		if missing.GetSpecifiedShortnames() != "" {
+			return usageFault(cmd, "%q has no flag %q", cmd.CommandPath(), "-"+name)
+		}
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				known = append(known, f.Name)
+			}
+		})
+		if near := nearest(name, known); near != "" {
+			return fault.New(fault.Usage, fmt.Sprintf("did you mean %q?", "--"+near),
+				"%q has no flag %q", cmd.CommandPath(), "--"+name)
+		}
+		return usageFault(cmd, "%q has no flag %q", cmd.CommandPath(), "--"+name)
+	}
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return usageFault(cmd, "%q needs a value", dashed(missing.GetSpecifiedName(), missing.GetSpecifiedShortnames()))
+	}
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return usageFault(cmd, "%q cannot be %q", "--"+bad.GetFlag().Name, bad.GetValue())
+	}
+	return usageFault(cmd, "%w", err)
+}
+
+func dashed(name, shorthands string) string {
+	if shorthands != "" {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// nearest returns the known word that a typing error may have come from, or "".
+func nearest(word string, known []string) string {
+	best, least := "", max(2, len(word)/3)+1
+	for _, k := range known {
+		if len(word) > 1 && strings.HasPrefix(k, word) {
+			return k
+		}
+		if d := distance(word, k); d < least && d < len(k) {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance counts the single-character edits, and swaps of neighbours, between
+// two words.
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	var before, last []int
+	row := make([]int, len(y)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range x {
+		before, last, row = last, row, make([]int, len(y)+1)
+		row[0] = i + 1
+		for j := range y {
+			cost := 1
+			if x[i] == y[j] {
+				cost = 0
+			}
+			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
+			if i > 0 && j > 0 && x[i] == y[j-1] && x[i-1] == y[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+	}
+	return row[len(y)]
+}
