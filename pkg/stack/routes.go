@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Routes is the route table of a gateway: which replica serves which agent
@@ -41,13 +43,20 @@ func (r Routes) Hash() string {
 }
 
 // HostNames is the exact list of Host values that a gateway serves: the
-// loopback names with its port, and what the project adds.
+// loopback names and its own address with its port, and what the project adds.
+// Most clients leave port 80 out.
 func (g Gateway) HostNames() []string {
-	port := strconv.Itoa(g.Port)
-	hosts := []string{
-		net.JoinHostPort("127.0.0.1", port),
-		net.JoinHostPort("localhost", port),
-		net.JoinHostPort("::1", port),
+	names := []string{"127.0.0.1", "localhost", "::1"}
+	if !slices.Contains(names, g.Bind) {
+		names = append(names, g.Bind)
+	}
+	var hosts []string
+	for _, name := range names {
+		host := net.JoinHostPort(name, strconv.Itoa(g.Port))
+		hosts = append(hosts, host)
+		if bare, ok := strings.CutSuffix(host, ":80"); ok {
+			hosts = append(hosts, bare)
+		}
 	}
 	return append(hosts, g.Hosts...)
 }

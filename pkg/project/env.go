@@ -1,0 +1,80 @@
+package project
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/dotenv"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+)
+
+// LoadEnv reads env files and returns their variables as "NAME=value", sorted;
+// a later file wins. A file that does not exist is skipped. Values arrive as
+// written: quotes are taken off and comments left out, and "$" is a character
+// like any other. A name without "=" takes its value from the environment of
+// this process, and is left out when it has none.
+//
+// Errors are faults of kind Usage. They never show a line of a file: it may be
+// half of a secret.
+func LoadEnv(paths []string) ([]string, error) {
+	all := map[string]string{}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fault.New(fault.Usage, "", "cannot read env file %q: %w", path, cause(err))
+		}
+		vars, err := parseEnv(data)
+		if err != nil {
+			return nil, fault.New(fault.Usage, "write one NAME=value a line; a value of several lines needs quotes",
+				"cannot read env file %q: %w", path, err)
+		}
+		maps.Copy(all, vars)
+	}
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		env = append(env, name+"="+all[name])
+	}
+	return env, nil
+}
+
+func parseEnv(data []byte) (map[string]string, error) {
+	if bytes.IndexByte(data, 0) >= 0 {
+		return nil, errors.New("it is not text")
+	}
+	// The parser expands "$". It is hidden behind a byte that cannot be in the
+	// data: it would have been an error just now.
+	const dollar = "\x00"
+	hidden := strings.ReplaceAll(string(data), "$", dollar)
+	// Without a line break behind the last name the parser takes it for a value.
+	parsed, err := dotenv.ParseWithLookup(strings.NewReader(hidden+"\n"), os.LookupEnv)
+	if err != nil {
+		// Its errors quote the line, and are told apart by nothing but text: the
+		// line's number is all that is taken from them.
+		var line int
+		if _, scanErr := fmt.Sscanf(err.Error(), "line %d:", &line); scanErr != nil {
+			return nil, errors.New("it has a line that is not NAME=value")
+		}
+		return nil, fmt.Errorf("line %d is not NAME=value", line)
+	}
+	vars := map[string]string{}
+	for name, value := range parsed {
+		switch {
+		case name == "":
+			return nil, errors.New("it has a value without a name")
+		case reserved(name):
+			return nil, fmt.Errorf("%s is set by flisk itself", name)
+		}
+		vars[name] = strings.ReplaceAll(value, dollar, "$")
+	}
+	return vars, nil
+}

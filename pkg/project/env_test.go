@@ -1,0 +1,89 @@
+package project
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func envFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "settings.env")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestEnvArrivesAsWritten(t *testing.T) {
+	t.Setenv("OTHER", "must not appear")
+	t.Setenv("INHERITED", "from$here")
+	got, err := LoadEnv([]string{envFile(t, "\ufeff"+`# a comment
+PLAIN=pa$$word$OTHER${OTHER}${OTHER:-x}$(id) # not this
+export SINGLE='a $OTHER "b"\n'
+DOUBLE="a $OTHER\tb
+second line"
+EMPTY=
+SPACES =  a b  
+URL=https://u:p@h/?a=b#c
+INHERITED
+NOWHERE_SET
+DUP=1
+DUP=2
+LAST=x`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"DOUBLE=a $OTHER\tb\nsecond line",
+		"DUP=2",
+		"EMPTY=",
+		"INHERITED=from$here",
+		"LAST=x",
+		"PLAIN=pa$$word$OTHER${OTHER}${OTHER:-x}$(id)",
+		`SINGLE=a $OTHER "b"\n`,
+		"SPACES=a b",
+		"URL=https://u:p@h/?a=b#c",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%q\nwant\n%q", got, want)
+	}
+}
+
+func TestEnvFilesInOrder(t *testing.T) {
+	t.Parallel()
+	got, err := LoadEnv([]string{envFile(t, "A=1\nB=1\r\n"), filepath.Join(t.TempDir(), "none"), envFile(t, "B=2\nLONE")})
+	if err != nil || !slices.Equal(got, []string{"A=1", "B=2"}) {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// A line that cannot be read may be half of a secret: the error names where it
+// is and never shows it.
+func TestEnvErrorsShowNoSecret(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ content, want string }{
+		"not terminated": {"A=1\nKEY=\"s3cret", "line "},
+		"strange name":   {"A=1\ns3cret!key=1", "line "},
+		"name in two":    {"s3cret key=1", "line "},
+		"no name":        {"=s3cret", "a value without a name"},
+		"dollar in name": {"s3cret$x=1", "line "},
+		"nul":            {"A=s3cret\x00", "it is not text"},
+		"reserved":       {"FLISK_DATA=s3cret", "FLISK_DATA is set by flisk itself"},
+	} {
+		env, err := LoadEnv([]string{envFile(t, c.content)})
+		if err == nil {
+			t.Errorf("%s: read as %q", name, env)
+			continue
+		}
+		f := usage(t, err)
+		if !strings.Contains(f.Message, c.want) || !strings.Contains(f.Message, "settings.env") || strings.Contains(f.Message+f.Detail, "s3cret") {
+			t.Errorf("%s: %q", name, f.Message)
+		}
+	}
+	if _, err := LoadEnv([]string{t.TempDir()}); err == nil || !strings.Contains(usage(t, err).Message, "is a directory") {
+		t.Errorf("a directory: %v", err)
+	}
+}
