@@ -156,6 +156,19 @@ func (s *served) post(header ...string) reply {
 	return r
 }
 
+// start sends a turn and returns where its answer will be.
+func (s *served) start(header ...string) <-chan reply {
+	answered := make(chan reply, 1)
+	go func() {
+		r, err := s.do("POST", "/api/bot/turn", `{"input":1}`, header...)
+		if err != nil {
+			s.t.Error(err)
+		}
+		answered <- r
+	}()
+	return answered
+}
+
 // wantProblem checks that an answer is the problem, as this gateway writes it.
 func wantProblem(t testing.TB, status int, h http.Header, body string, code turn.Code) *turn.Problem {
 	t.Helper()
