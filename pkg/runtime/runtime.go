@@ -15,6 +15,7 @@ type Observed struct {
 	Running  bool      // anything of the project runs
 	Dir      string    // the project directory that it was started from
 	URL      string    // base URL of the gateway; "" when it does not run
+	Gateway  string    // the address it listens on, "host:port"; "" when it does not run
 	Routes   string    // hash of the gateway's route table
 	Volume   string    // name of the volume
 	Place    string    // where the volume is, for people
@@ -24,14 +25,17 @@ type Observed struct {
 
 // Replica is one running, starting or dying instance of an agent.
 type Replica struct {
-	Agent    string
-	Name     string // "bot-1"
-	State    State
-	PID      int
-	Started  time.Time
-	Restarts int    // since the stack came up, not counting planned replacements
-	Code     string // source hash of what it runs
-	Detail   string // why, when it is Failing
+	Agent      string
+	Name       string // "bot-1": the place that it fills, the same for its successors
+	Generation int    // 1, 2, 3 …: counts the planned replacements at that place
+	State      State
+	Serving    bool // the gateway has it in its route table
+	PID        int
+	Started    time.Time
+	Restarts   int    // of this generation: exits that nobody asked for
+	Code       string // source hash of what it runs
+	Settings   string // identifies the settings that it was started with
+	Detail     string // why, when it is Failing
 }
 
 // State of a replica.

@@ -1,0 +1,263 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Desired is what shall run, as far as a plan depends on it.
+type Desired struct {
+	Gateway string // the address it shall listen on, "host:port"
+	Agents  []Want // in the order of their names
+}
+
+// Want is one agent of a [Desired].
+type Want struct {
+	Agent    string
+	Replicas int
+	Code     string // source hash that its replicas shall run
+	Settings string // identifies the settings that they shall be started with
+}
+
+// Op is what was asked for.
+type Op int
+
+// The operations.
+const (
+	OpUp   Op = iota // converge on what is desired
+	OpDown           // stop everything
+)
+
+// Action is what a step does.
+type Action string
+
+// The actions, in the order in which a whole `up` and `down` meets them.
+const (
+	Build        Action = "build"         // make Agent's program from its present source
+	StartGateway Action = "start gateway" // and whatever keeps replicas alive
+	Start        Action = "start"         // a generation of Replica; nothing is sent to it yet
+	Await        Action = "await"         // until that generation is ready; its exit ends the plan
+	Switch       Action = "switch routes" // to exactly Serve
+	Confirm      Action = "confirm"       // that Agent answers ready through the gateway, by the new routes
+	Stop         Action = "stop"          // a generation of Replica, through its drain
+	StopGateway  Action = "stop gateway"
+)
+
+// Step is one thing to do and why.
+type Step struct {
+	Do         Action
+	Agent      string // for Build, Start, Await, Confirm and Stop
+	Replica    string // for Start, Await and Stop: its name
+	Generation int    // for Start, Await and Stop
+	Serve      []Ref  // for Switch
+	Cause      string // in words
+}
+
+// Ref names one generation of a replica.
+type Ref struct {
+	Agent      string
+	Replica    string
+	Generation int
+}
+
+func (r Ref) String() string { return r.Replica + "." + strconv.Itoa(r.Generation) }
+
+// Ref is the generation that a Start, Await or Stop is about.
+func (s Step) Ref() Ref { return Ref{s.Agent, s.Replica, s.Generation} }
+
+// Plan is what to do, in order. A step may rely on every step before it, with
+// one exception: neighbours with the same action do not depend on each other
+// and may be done at once.
+type Plan []Step
+
+// Changes reports whether doing the plan changes anything, rather than only
+// waiting.
+func (p Plan) Changes() bool {
+	return slices.ContainsFunc(p, func(s Step) bool { return s.Do != Await && s.Do != Confirm })
+}
+
+// String is the plan for people: a line for each step, with its cause.
+func (p Plan) String() string {
+	var b strings.Builder
+	for _, s := range p {
+		fmt.Fprintf(&b, "%-13s  %-16s  %s\n", s.Do, s.object(), s.Cause)
+	}
+	return b.String()
+}
+
+func (s Step) object() string {
+	switch {
+	case s.Do == Switch:
+		names := make([]string, len(s.Serve))
+		for i, r := range s.Serve {
+			names[i] = r.String()
+		}
+		return strings.Join(names, " ")
+	case s.Replica != "":
+		return s.Ref().String()
+	}
+	return s.Agent
+}
+
+// NewPlan works out how to get from what is observed to what is desired. It is
+// a pure function. A replica whose code or settings changed is replaced start
+// first: its successor is ready and has the routes before it is stopped.
+// Replicas in observed that do not serve are taken for what they are, so a plan
+// also finishes what an interrupted one began.
+func NewPlan(desired Desired, observed Observed, op Op) Plan {
+	switch {
+	case op == OpDown:
+		return stopAll(observed, "down was asked for")
+	case observed.Gateway != "" && observed.Gateway != desired.Gateway:
+		// One listener cannot become another without a gap; the causes say so.
+		fresh := converge(desired, Observed{Replicas: nil})
+		moved := fmt.Sprintf("the gateway moves from %s to %s", observed.Gateway, desired.Gateway)
+		builds := slices.IndexFunc(fresh, func(s Step) bool { return s.Do != Build })
+		return slices.Concat(fresh[:builds], stopAll(observed, moved), fresh[builds:])
+	}
+	return converge(desired, observed)
+}
+
+// stopAll stops agents before the gateway, so that what they finish in their
+// drain still reaches its clients.
+func stopAll(observed Observed, cause string) Plan {
+	var plan Plan
+	for _, r := range observed.Replicas {
+		plan = append(plan, Step{Do: Stop, Agent: r.Agent, Replica: r.Name, Generation: r.Generation, Cause: cause})
+	}
+	if observed.Gateway != "" {
+		plan = append(plan, Step{Do: StopGateway, Cause: cause})
+	}
+	return plan
+}
+
+// converge is the plan of OpUp when the gateway can stay where it is.
+func converge(desired Desired, observed Observed) Plan {
+	var builds, starts, awaits, confirms, stops Plan
+	var serve []Ref
+	keep := map[Ref]bool{}
+	for _, want := range desired.Agents {
+		cause, waited := "", false
+		for i := range want.Replicas {
+			name := want.Agent + "-" + strconv.Itoa(i+1)
+			at := present(observed, want.Agent, name)
+			ref := Ref{want.Agent, name, 0}
+			if r, ok := fitting(at, want); ok {
+				ref.Generation = r.Generation
+				if r.State != Ready {
+					awaits = append(awaits, ref.step(Await, "it is "+string(r.State)))
+					waited = true
+				}
+			} else {
+				why := replaceCause(at, want)
+				ref.Generation = newest(at) + 1
+				starts = append(starts, ref.step(Start, why))
+				awaits = append(awaits, ref.step(Await, "it gets requests only when it is ready"))
+				cause, waited = why, true
+			}
+			keep[ref] = true
+			serve = append(serve, ref)
+		}
+		if cause != "" {
+			builds = append(builds, Step{Do: Build, Agent: want.Agent, Cause: cause})
+		}
+		if waited {
+			confirms = append(confirms, Step{Do: Confirm, Agent: want.Agent, Cause: "done means that clients get answers"})
+		}
+	}
+	for _, r := range observed.Replicas {
+		if ref := (Ref{r.Agent, r.Name, r.Generation}); !keep[ref] {
+			stops = append(stops, ref.step(Stop, stopCause(r, desired, serve)))
+		}
+	}
+	plan := builds
+	if observed.Gateway == "" {
+		plan = append(plan, Step{Do: StartGateway, Cause: "nothing listens on " + desired.Gateway + " yet"})
+	}
+	plan = slices.Concat(plan, starts, awaits)
+	if !sameRefs(serve, serving(observed)) {
+		plan = append(plan, Step{Do: Switch, Serve: serve, Cause: "these are ready and as desired"})
+	}
+	return slices.Concat(plan, confirms, stops)
+}
+
+func (r Ref) step(do Action, cause string) Step {
+	return Step{Do: do, Agent: r.Agent, Replica: r.Replica, Generation: r.Generation, Cause: cause}
+}
+
+// present lists all generations at one place.
+func present(observed Observed, agent, name string) []Replica {
+	var out []Replica
+	for _, r := range observed.Replicas {
+		if r.Agent == agent && r.Name == name {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// fitting is the generation that is as desired; the serving one when there are
+// several.
+func fitting(at []Replica, want Want) (Replica, bool) {
+	var found Replica
+	ok := false
+	for _, r := range at {
+		if r.Code == want.Code && r.Settings == want.Settings && (!ok || r.Serving) {
+			found, ok = r, true
+		}
+	}
+	return found, ok
+}
+
+func newest(at []Replica) int {
+	n := 0
+	for _, r := range at {
+		n = max(n, r.Generation)
+	}
+	return n
+}
+
+// replaceCause says why none of the generations at a place will do.
+func replaceCause(at []Replica, want Want) string {
+	old := slices.IndexFunc(at, func(r Replica) bool { return r.Serving })
+	switch {
+	case len(at) == 0:
+		return "it does not run"
+	case old < 0:
+		return "what runs there never got ready"
+	case at[old].Code != want.Code:
+		return "its code changed"
+	}
+	return "its settings changed"
+}
+
+func stopCause(r Replica, desired Desired, serve []Ref) string {
+	for _, ref := range serve {
+		if ref.Replica == r.Name && ref.Agent == r.Agent {
+			return "replaced by " + ref.String()
+		}
+	}
+	for _, want := range desired.Agents {
+		if want.Agent == r.Agent {
+			return fmt.Sprintf("%d of this agent shall run", want.Replicas)
+		}
+	}
+	return "the project has no such agent any more"
+}
+
+func serving(observed Observed) []Ref {
+	var refs []Ref
+	for _, r := range observed.Replicas {
+		if r.Serving {
+			refs = append(refs, Ref{r.Agent, r.Name, r.Generation})
+		}
+	}
+	return refs
+}
+
+// sameRefs compares without regard to order.
+func sameRefs(a, b []Ref) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(r Ref) bool { return !slices.Contains(b, r) })
+}

@@ -1,0 +1,182 @@
+package runtime
+
+import (
+	"strings"
+	"testing"
+)
+
+const here = "127.0.0.1:8080"
+
+func bot(replicas int, code, settings string) Desired {
+	return Desired{Gateway: here, Agents: []Want{{"bot", replicas, code, settings}}}
+}
+
+func running(replicas ...Replica) Observed {
+	return Observed{Running: true, Gateway: here, Replicas: replicas}
+}
+
+func replica(name string, generation int, code, settings string) Replica {
+	agent, _, _ := strings.Cut(name, "-")
+	return Replica{Agent: agent, Name: name, Generation: generation, State: Ready, Serving: true, Code: code, Settings: settings}
+}
+
+func (r Replica) in(state State, serving bool) Replica {
+	r.State, r.Serving = state, serving
+	return r
+}
+
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	two := Desired{Gateway: here, Agents: []Want{{"bot", 1, "c1", "s1"}, {"ops", 1, "c2", "s1"}}}
+	moved := bot(1, "c1", "s1")
+	moved.Gateway = "127.0.0.1:9090"
+	for _, tt := range []struct {
+		name     string
+		desired  Desired
+		observed Observed
+		op       Op
+		want     string
+	}{
+		{"nothing runs", bot(2, "c1", "s1"), Observed{}, OpUp, `
+build          bot               it does not run
+start gateway                    nothing listens on 127.0.0.1:8080 yet
+start          bot-1.1           it does not run
+start          bot-2.1           it does not run
+await          bot-1.1           it gets requests only when it is ready
+await          bot-2.1           it gets requests only when it is ready
+switch routes  bot-1.1 bot-2.1   these are ready and as desired
+confirm        bot               done means that clients get answers
+`},
+		{"C19: a second up has nothing to do", bot(1, "c1", "s1"), running(replica("bot-1", 1, "c1", "s1")), OpUp, ``},
+		{"C08 C12 C25: changed code starts first, and touches no other agent", two,
+			running(replica("bot-1", 3, "c0", "s1"), replica("ops-1", 1, "c2", "s1")), OpUp, `
+build          bot               its code changed
+start          bot-1.4           its code changed
+await          bot-1.4           it gets requests only when it is ready
+switch routes  bot-1.4 ops-1.1   these are ready and as desired
+confirm        bot               done means that clients get answers
+stop           bot-1.3           replaced by bot-1.4
+`},
+		{"changed settings", bot(1, "c1", "s2"), running(replica("bot-1", 1, "c1", "s1")), OpUp, `
+build          bot               its settings changed
+start          bot-1.2           its settings changed
+await          bot-1.2           it gets requests only when it is ready
+switch routes  bot-1.2           these are ready and as desired
+confirm        bot               done means that clients get answers
+stop           bot-1.1           replaced by bot-1.2
+`},
+		{"a replica that is being restarted is waited for", bot(1, "c1", "s1"),
+			running(replica("bot-1", 1, "c1", "s1").in(Failing, true)), OpUp, `
+await          bot-1.1           it is failing
+confirm        bot               done means that clients get answers
+`},
+		{"an up that was killed before its switch is finished", bot(1, "c2", "s1"),
+			running(replica("bot-1", 1, "c1", "s1"), replica("bot-1", 2, "c2", "s1").in(Ready, false)), OpUp, `
+switch routes  bot-1.2           these are ready and as desired
+stop           bot-1.1           replaced by bot-1.2
+`},
+		{"an up that was killed after its switch is finished", bot(1, "c2", "s1"),
+			running(replica("bot-1", 1, "c1", "s1").in(Ready, false), replica("bot-1", 2, "c2", "s1")), OpUp, `
+stop           bot-1.1           replaced by bot-1.2
+`},
+		{"going back to what still serves", bot(1, "c1", "s1"),
+			running(replica("bot-1", 1, "c1", "s1"), replica("bot-1", 2, "c2", "s1").in(Failing, false)), OpUp, `
+stop           bot-1.2           replaced by bot-1.1
+`},
+		{"a gateway without anything", bot(1, "c1", "s1"), running(), OpUp, `
+build          bot               it does not run
+start          bot-1.1           it does not run
+await          bot-1.1           it gets requests only when it is ready
+switch routes  bot-1.1           these are ready and as desired
+confirm        bot               done means that clients get answers
+`},
+		{"fewer replicas and agents", bot(1, "c1", "s1"),
+			running(replica("bot-1", 1, "c1", "s1"), replica("bot-2", 1, "c1", "s1"), replica("ops-1", 1, "c2", "s1")), OpUp, `
+switch routes  bot-1.1           these are ready and as desired
+stop           bot-2.1           1 of this agent shall run
+stop           ops-1.1           the project has no such agent any more
+`},
+		{"the gateway moves: what can fail early comes before the gap", moved, running(replica("bot-1", 2, "c1", "s1")), OpUp, `
+build          bot               it does not run
+stop           bot-1.2           the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090
+stop gateway                     the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090
+start gateway                    nothing listens on 127.0.0.1:9090 yet
+start          bot-1.1           it does not run
+await          bot-1.1           it gets requests only when it is ready
+switch routes  bot-1.1           these are ready and as desired
+confirm        bot               done means that clients get answers
+`},
+		{"C15: down stops agents before the gateway", Desired{},
+			running(replica("bot-1", 1, "c1", "s1"), replica("bot-1", 2, "c2", "s1").in(Starting, false)), OpDown, `
+stop           bot-1.1           down was asked for
+stop           bot-1.2           down was asked for
+stop gateway                     down was asked for
+`},
+		{"down twice", Desired{}, Observed{}, OpDown, ``},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			plan := NewPlan(tt.desired, tt.observed, tt.op)
+			if got, want := plan.String(), strings.TrimPrefix(tt.want, "\n"); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+			waits := strings.Contains(tt.name, "waited for")
+			if got, want := plan.Changes(), tt.want != "" && !waits; got != want {
+				t.Errorf("Changes is %t, want %t", got, want)
+			}
+		})
+	}
+}
+
+// Whatever is observed, doing the plan must lead to a state with an empty plan:
+// otherwise a second up would not be a no-op.
+func TestC19_PlansConverge(t *testing.T) {
+	t.Parallel()
+	states := []State{Starting, Ready, Draining, Failing}
+	for _, desired := range []Desired{bot(1, "c1", "s1"), bot(2, "c1", "s1"), {Gateway: here}} {
+		for i := range 2 * 2 * 4 * 2 {
+			for j := range 2 * 2 * 4 * 2 {
+				var seen []Replica
+				for generation, k := range []int{i, j} {
+					r := replica("bot-1", generation+1, []string{"c1", "c0"}[k&1], []string{"s1", "s0"}[k>>1&1])
+					seen = append(seen, r.in(states[k>>2&3], k>>4 == 1))
+				}
+				after := simulate(running(seen...), NewPlan(desired, running(seen...), OpUp), desired)
+				if again := NewPlan(desired, after, OpUp); len(again) > 0 {
+					t.Fatalf("from %+v a second plan is\n%s", seen, again)
+				}
+			}
+		}
+	}
+}
+
+// simulate does the steps on paper.
+func simulate(o Observed, plan Plan, desired Desired) Observed {
+	replicas := map[Ref]Replica{}
+	for _, r := range o.Replicas {
+		replicas[Ref{r.Agent, r.Name, r.Generation}] = r
+	}
+	for _, s := range plan {
+		switch r := replicas[s.Ref()]; s.Do {
+		case Start:
+			r = replica(s.Replica, s.Generation, desired.Agents[0].Code, desired.Agents[0].Settings)
+			replicas[s.Ref()] = r.in(Starting, false)
+		case Await:
+			replicas[s.Ref()] = r.in(Ready, r.Serving)
+		case Stop:
+			delete(replicas, s.Ref())
+		case Switch:
+			for ref, r := range replicas {
+				replicas[ref] = r.in(r.State, false)
+			}
+			for _, ref := range s.Serve {
+				replicas[ref] = replicas[ref].in(replicas[ref].State, true)
+			}
+		}
+	}
+	o.Replicas = nil
+	for _, r := range replicas {
+		o.Replicas = append(o.Replicas, r)
+	}
+	return o
+}
