@@ -110,9 +110,11 @@ func newRoot(a *app) *cobra.Command {
 		return a.global.fromEnvironment(root.PersistentFlags(), a.getenv)
 	}
 	root.AddCommand(
+		newInit(a), newUp(a), newDown(a), newStatus(a), newLogs(a),
 		newTurn(a),
-		newVersion(a),
+		newVersion(a), newSupervise(),
 	)
+	describeCompletion(root)
 	return root
 }
 

@@ -119,11 +119,11 @@ func (c *client) send(ctx context.Context, m message) (answer, error) {
 
 // once is one attempt. after is what the answer asked to wait.
 func (c *client) once(ctx context.Context, m message) (_ answer, after time.Duration, _ error) {
-	body, err := json.Marshal(turn.Request{Input: m.input})
-	if err != nil {
+	var body bytes.Buffer
+	if err := encode(&body, turn.Request{Input: m.input}, ""); err != nil {
 		return answer{}, 0, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+turn.TurnPath(m.agent), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+turn.TurnPath(m.agent), &body)
 	if err != nil {
 		return answer{}, 0, err
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -45,6 +44,9 @@ type ErrorBody struct {
 // report prints an error and returns the exit code that it means.
 func (a *app) report(err error, asJSON bool) int {
 	f := asFault(err)
+	if f.Message == "" { // an end that everybody expects
+		return int(f.Kind)
+	}
 	if asJSON {
 		body := ErrorBody{Message: f.Message, Hint: f.Hint, Detail: f.Detail, ExitCode: int(f.Kind)}
 		if t, ok := errors.AsType[*turnError](err); ok {
@@ -61,9 +63,6 @@ func (a *app) report(err error, asJSON bool) int {
 func asFault(err error) *fault.Fault {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
 		return f
-	}
-	if errors.Is(err, context.Canceled) {
-		return fault.New(fault.Interrupted, "", "interrupted")
 	}
 	// Joined errors have a line each; the first is the message.
 	message, rest, _ := strings.Cut(err.Error(), "\n")

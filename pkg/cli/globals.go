@@ -32,7 +32,7 @@ func (g *globals) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&g.json, "json", false, "print one JSON value on stdout")
 	flags.BoolVar(&g.noInput, "no-input", false, "never ask; what would need an answer is refused")
 	flags.BoolVarP(&g.yes, "yes", "y", false, "answer every question with yes")
-	flags.StringVar(&g.runtime, "runtime", "", "where to run: auto, process or docker (`NAME`)")
+	flags.StringVar(&g.runtime, "runtime", "", "the `RUNTIME` to use: auto, process or docker")
 }
 
 // variable is the name of the environment variable behind a global flag.

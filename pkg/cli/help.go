@@ -50,8 +50,8 @@ func (a *app) help(cmd *cobra.Command) {
 	if cmd.HasAvailableSubCommands() {
 		h.line(console.Accent.Render(cmd.CommandPath()) + " COMMAND [FLAGS]")
 	} else {
-		path := cmd.CommandPath()
-		h.line(console.Accent.Render(path) + strings.TrimPrefix(cmd.UseLine(), path))
+		_, arguments, _ := strings.Cut(cmd.Use, " ")
+		h.line(console.Accent.Render(cmd.CommandPath()) + " " + arguments)
 	}
 	h.commands(cmd)
 	h.flags("FLAGS", cmd.LocalNonPersistentFlags())

@@ -66,9 +66,9 @@ func newTurn(a *app) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.session, "session", "s", "", "the session to talk in (`ID`)")
-	flags.StringVar(&o.key, "key", "", "the turn key (`KEY`); a new one when absent")
-	flags.StringVar(&o.agent, "agent", "", "the agent (`NAME`), where the project has several")
+	flags.StringVarP(&o.session, "session", "s", "", "talk in session `ID`; without, in a new one")
+	flags.StringVar(&o.key, "key", "", "use `KEY` as the turn key; without, a new one")
+	flags.StringVar(&o.agent, "agent", "", "talk to agent `NAME`, where there are several")
 	flags.BoolVar(&o.rawInput, "input-json", false, "MESSAGE is JSON and is sent as it is")
 	return cmd
 }
@@ -152,15 +152,14 @@ func (a *app) sayAgain(err error, pause time.Duration) {
 }
 
 // printReply prints what the agent said: readable on a terminal, byte for byte
-// elsewhere.
+// elsewhere (a string as its text).
 func (a *app) printReply(reply json.RawMessage) {
-	text := readable(reply)
 	out := a.streams.Out
 	if !out.ForPeople() {
-		_, _ = io.WriteString(out.Raw(), text+"\n") // Failed tells
+		_, _ = io.WriteString(out.Raw(), turn.Text(reply)+"\n") // Failed tells
 		return
 	}
-	fmt.Fprintln(out, console.Fold(console.Text(text), out.Columns(), ""))
+	fmt.Fprintln(out, console.Fold(console.Text(readable(reply)), out.Columns(), ""))
 }
 
 // readable is a JSON value as people read it: a string as its text, anything

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/fault"
+)
+
+// DownJSON is what "flisk down --json" prints.
+type DownJSON struct {
+	Project string     `json:"project"`
+	Changed bool       `json:"changed"` // false when nothing ran
+	Volume  VolumeJSON `json:"volume"`  // it is kept, always
+}
+
+func newDown(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "down",
+		Short:   "stop everything; keep every conversation",
+		GroupID: groupRun,
+		Long: "Stop the agents, then the gateway. Turns that were accepted are finished, saved and answered first. The " +
+			"volume with the conversations stays.\n\n" +
+			"Ctrl-C while it waits goes on waiting and says so; a second one kills what is left. What was saved is " +
+			"safe either way.",
+		Example: examples(
+			"flisk down", "stop the project of this directory",
+			"flisk -C bot down", "stop the one in ./bot",
+		),
+		Args: positional(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			return draining(ctx, a, func(force <-chan struct{}) error { return runDown(ctx, a, force) })
+		},
+	}
+}
+
+func runDown(ctx context.Context, a *app, force <-chan struct{}) error {
+	o, err := a.open(force)
+	if err != nil {
+		return err
+	}
+	report, err := o.driver.Down(ctx, a.progress())
+	if err != nil {
+		return err
+	}
+	observed, err := o.driver.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	volume := volumeOf(observed)
+	if a.global.json {
+		return a.printJSON(DownJSON{Project: o.project.Name, Changed: report.Changed, Volume: volume})
+	}
+	stopped := console.Cell{Text: o.project.Name, Style: console.Strong}
+	if !report.Changed {
+		stopped = console.Cell{Text: "nothing to do: nothing of " + o.project.Name + " runs"}
+	}
+	a.streams.Out.Fields(
+		console.Field{Label: "stopped", Value: stopped},
+		console.Field{Label: "kept", Value: console.Cell{Text: a.volumeLine(volume)}},
+	)
+	return nil
+}
+
+// draining does work that a signal must not cut off: at the first one it says
+// that the drain goes on, at the second it closes force.
+func draining(ctx context.Context, a *app, work func(force <-chan struct{}) error) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	force, over := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { watchDrain(a.streams.Err, signals, force, over) })
+	err := work(force)
+	close(over)
+	wg.Wait()
+	select {
+	case <-force:
+		if err == nil {
+			err = fault.New(fault.Interrupted, "", "stopped by force: turns that were running were cut off, nothing that was saved is lost")
+		}
+		return err
+	default:
+		return err
+	}
+}
+
+// watchDrain reacts to signals until over is closed.
+func watchDrain(err *console.Output, signals <-chan os.Signal, force chan<- struct{}, over <-chan struct{}) {
+	for seen := 0; ; {
+		select {
+		case <-over:
+			return
+		case <-signals:
+			switch seen++; seen {
+			case 1:
+				fmt.Fprintln(err)
+				err.Note("draining", console.Warn, "turns in flight are finished first; Ctrl-C again kills them")
+			case 2:
+				err.Note("forced", console.Bad, "killing what is left")
+				close(force)
+			}
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+// LogsJSON is what "flisk logs --json" prints.
+type LogsJSON struct {
+	Lines []LogLineJSON `json:"lines"`
+}
+
+// LogLineJSON is one line of an agent's output. "flisk logs -f --json" prints
+// one of these a line: what has no end cannot be one value.
+type LogLineJSON struct {
+	Time    time.Time `json:"time"`
+	Replica string    `json:"replica"`
+	Text    string    `json:"text"`
+}
+
+type logsOptions struct {
+	agent  string
+	tail   int
+	follow bool
+}
+
+func newLogs(a *app) *cobra.Command {
+	var o logsOptions
+	cmd := &cobra.Command{
+		Use:     "logs [AGENT] [FLAGS]",
+		Short:   "show what the agents print",
+		GroupID: groupLook,
+		Long: "Show the last lines that the agents printed, also when nothing runs. On a terminal, control characters " +
+			"are shown as what they are; a pipe or a file gets the bytes unchanged.",
+		Example: examples(
+			"flisk logs", "the last lines of every agent",
+			"flisk logs -f bot", "follow one agent; Ctrl-C ends it",
+			"flisk logs -n -1 > bot.log", "everything that is kept",
+		),
+		Args: positional(0, "AGENT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.agent = args[0]
+			}
+			return interruptible(cmd.Context(), func(ctx context.Context) error { return runLogs(ctx, a, o) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.follow, "follow", "f", false, "go on as lines appear")
+	flags.IntVarP(&o.tail, "lines", "n", 100, "begin with the last `N` lines; -1 is all that is kept")
+	return cmd
+}
+
+func runLogs(ctx context.Context, a *app, o logsOptions) error {
+	p, err := a.open(nil)
+	if err != nil {
+		return err
+	}
+	if o.agent != "" {
+		if o.agent, err = p.agent(o.agent); err != nil {
+			return err
+		}
+	}
+	collected := LogsJSON{Lines: []LogLineJSON{}}
+	emit := func(l runtime.Line) error {
+		switch {
+		case !a.global.json:
+			a.printLogLine(l)
+		case o.follow:
+			if err := encode(a.streams.Out.Raw(), LogLineJSON(l), ""); err != nil {
+				return err
+			}
+		default:
+			collected.Lines = append(collected.Lines, LogLineJSON(l))
+		}
+		return a.streams.Out.Failed()
+	}
+	err = p.driver.Logs(ctx, runtime.LogOptions{Agent: o.agent, Tail: o.tail, Follow: o.follow}, emit)
+	if o.follow && ctx.Err() != nil {
+		return &fault.Fault{Kind: fault.Interrupted} // the ordinary end, nothing to say
+	}
+	if err == nil && a.global.json && !o.follow {
+		return a.printJSON(collected)
+	}
+	return err
+}
+
+// printLogLine prints the time and the replica before a line. Who pipes the
+// lines on gets full times, and the text as it was written.
+func (a *app) printLogLine(l runtime.Line) {
+	out := a.streams.Out
+	if !out.ForPeople() {
+		_, _ = fmt.Fprintf(out.Raw(), "%s %s %s\n", l.Time.Format(time.RFC3339Nano), l.Replica, l.Text) // Failed tells
+		return
+	}
+	stamp, replica := l.Time.Local().Format("15:04:05"), console.Line(l.Replica)
+	indent := strings.Repeat(" ", len(stamp)+len(replica)+3)
+	fmt.Fprintln(out, console.Quiet.Render(stamp)+" "+console.Accent.Render(replica)+"  "+
+		console.Fold(console.Line(strings.ReplaceAll(l.Text, "\t", "    ")), out.Columns(), indent))
+}

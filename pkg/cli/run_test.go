@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+func running(started time.Time) runtime.Observed {
+	return runtime.Observed{
+		Running: true,
+		Dir:     "/home/ann/shop",
+		URL:     "http://127.0.0.1:8080",
+		Volume:  "flisk-shop-9f2c41d07a3e",
+		Place:   "/home/ann/.local/share/flisk/volumes/flisk-shop-9f2c41d07a3e",
+		Replicas: []runtime.Replica{
+			{Agent: "bot", Name: "bot-1", State: runtime.Ready, PID: 4711, Started: started, Code: "9f2c41d07a3e9f2c"},
+			{Agent: "clerk", Name: "clerk-1", State: runtime.Failing, Started: started, Restarts: 12, Code: "0a1b2c3d4e5f0a1b", Detail: "exit status 1 \x1b[31mpanic"},
+		},
+		Stale: []string{"a run directory of a killed supervisor"},
+	}
+}
+
+func observing(o runtime.Observed) *fakeDriver {
+	return &fakeDriver{observe: func() (runtime.Observed, error) { return o, nil }}
+}
+
+func TestStatusGolden(t *testing.T) {
+	t.Parallel()
+	dir := projectDir(t, true)
+	r := run{driver: observing(running(time.Now().Add(-5*time.Minute - time.Second))), terminal: true}
+	got := r.do(t, "status", "-C", dir)
+	golden(t, "status", got.out+"-- stderr\n"+got.err)
+	if got.code != 0 {
+		t.Errorf("code %d", got.code)
+	}
+	stopped := runtime.Observed{Volume: "flisk-shop-9f2c41d07a3e", Place: "/home/ann/volumes/flisk-shop-9f2c41d07a3e"}
+	got = run{driver: observing(stopped), terminal: true}.do(t, "status", "-C", dir)
+	golden(t, "status-stopped", got.out+"-- stderr\n"+got.err)
+	if got.code != 0 {
+		t.Errorf("code %d when nothing runs", got.code)
+	}
+}
+
+func TestStatusJSON(t *testing.T) {
+	t.Parallel()
+	started := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	got := run{driver: observing(running(started))}.do(t, "status", "-C", projectDir(t, true), "--json")
+	golden(t, "status.json", got.out)
+	if got.code != 0 || got.err != "" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// upDriver changes something when changed is set.
+func upDriver(changed, created bool) *fakeDriver {
+	d := observing(running(time.Now()))
+	d.up = func(_ context.Context, p runtime.Progress) (runtime.Report, error) {
+		if changed {
+			p.Begin("build bot")("1.2 s", nil)
+			p.Begin("start bot-1")("", nil)
+		}
+		return runtime.Report{Changed: changed, URL: "http://127.0.0.1:8080", Volume: "flisk-shop-9f2c41d07a3e", Created: created}, nil
+	}
+	return d
+}
+
+func TestUpGolden(t *testing.T) {
+	t.Parallel()
+	dir := projectDir(t, false)
+	for name, d := range map[string]*fakeDriver{
+		"up-new":       upDriver(true, true),
+		"up-existing":  upDriver(true, false),
+		"up-unchanged": upDriver(false, false),
+	} {
+		got := run{driver: d, terminal: true}.do(t, "up", "-C", dir)
+		golden(t, name, got.out+"-- stderr\n"+got.err)
+		if got.code != 0 {
+			t.Errorf("%s: code %d", name, got.code)
+		}
+	}
+}
+
+func TestUpJSON(t *testing.T) {
+	t.Parallel()
+	got := run{driver: upDriver(true, true)}.do(t, "up", "-C", projectDir(t, false), "--json")
+	var v UpJSON
+	if err := json.Unmarshal([]byte(got.out), &v); err != nil || got.err != "" {
+		t.Fatalf("%v in %+v", err, got)
+	}
+	if !v.Changed || strings.Join(v.Steps, ", ") != "build bot, start bot-1" || !v.Volume.Created || len(v.Agents) != 2 {
+		t.Errorf("got %+v", v)
+	}
+}
+
+func TestUpShowsACompileErrorAsTheCompilerDoes(t *testing.T) {
+	t.Parallel()
+	d := observing(runtime.Observed{})
+	d.up = func(_ context.Context, p runtime.Progress) (runtime.Report, error) {
+		err := &fault.Fault{
+			Kind: fault.Failed, Message: `cannot build agent "bot"`, Hint: "mend it, then run flisk up again",
+			Detail: "./turn.go:12:2: undefined: answer\n",
+		}
+		p.Begin("build bot")("", err)
+		return runtime.Report{}, err
+	}
+	got := run{driver: d, terminal: true}.do(t, "up", "-C", projectDir(t, false))
+	want := "✗ build bot\nflisk: cannot build agent \"bot\"\n  ./turn.go:12:2: undefined: answer\nhint: mend it, then run flisk up again\n"
+	if got.code != 1 || got.out != "" || got.err != want {
+		t.Errorf("got %+v, want\n%s", got, want)
+	}
+}
+
+func TestDownGolden(t *testing.T) {
+	t.Parallel()
+	dir := projectDir(t, false)
+	for name, changed := range map[string]bool{"down": true, "down-nothing": false} {
+		d := observing(runtime.Observed{Volume: "flisk-shop-9f2c41d07a3e"})
+		d.down = func(_ context.Context, p runtime.Progress) (runtime.Report, error) {
+			if changed {
+				p.Begin("stop bot-1")("", nil)
+			}
+			return runtime.Report{Changed: changed}, nil
+		}
+		got := run{driver: d, terminal: true}.do(t, "down", "-C", dir)
+		golden(t, name, got.out+"-- stderr\n"+got.err)
+		if got.code != 0 {
+			t.Errorf("%s: code %d", name, got.code)
+		}
+	}
+}
+
+// The first signal only says that the drain goes on; the second one forces.
+func TestC13SecondSignalForcesADrain(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	err := console.NewOutput(&said, console.OutputOptions{})
+	signals, force, over := make(chan os.Signal), make(chan struct{}), make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		watchDrain(err, signals, force, over)
+	}()
+	signals <- syscall.SIGINT
+	select {
+	case <-force:
+		t.Fatal("the first signal forced")
+	default:
+	}
+	signals <- syscall.SIGINT
+	<-force
+	signals <- syscall.SIGTERM // a third one changes nothing
+	close(over)
+	<-done
+	if got := said.String(); strings.Count(got, "draining:") != 1 || strings.Count(got, "forced:") != 1 {
+		t.Errorf("it said %q", got)
+	}
+}
+
+func logDriver() *fakeDriver {
+	return &fakeDriver{logs: func(_ context.Context, o runtime.LogOptions, emit func(runtime.Line) error) error {
+		at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+		for _, text := range []string{"listening", "\x1b[31mred\tand " + strings.Repeat("long ", 20)} {
+			if err := emit(runtime.Line{Time: at, Replica: "bot-1", Text: text}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+func TestLogs(t *testing.T) {
+	t.Parallel()
+	dir := projectDir(t, false)
+	got := run{driver: logDriver()}.do(t, "logs", "-C", dir)
+	want := "2026-01-02T03:04:05.000000006Z bot-1 listening\n2026-01-02T03:04:05.000000006Z bot-1 \x1b[31mred\tand " + strings.Repeat("long ", 20) + "\n"
+	if got.code != 0 || got.out != want || got.err != "" {
+		t.Errorf("on a pipe: %+v", got)
+	}
+	got = run{driver: logDriver(), terminal: true}.do(t, "logs", "bot", "-C", dir)
+	if got.code != 0 || !strings.Contains(got.out, `bot-1  \x1b[31mred    and long`) {
+		t.Errorf("on a terminal: %+v", got)
+	}
+	got = run{driver: logDriver()}.do(t, "logs", "-C", dir, "--json")
+	var v LogsJSON
+	if err := json.Unmarshal([]byte(got.out), &v); err != nil || len(v.Lines) != 2 || v.Lines[0].Replica != "bot-1" {
+		t.Errorf("%v in %+v", err, got)
+	}
+	got = run{driver: logDriver()}.do(t, "logs", "-f", "-C", dir, "--json")
+	if lines := strings.Split(strings.TrimSpace(got.out), "\n"); len(lines) != 2 || json.Unmarshal([]byte(lines[1]), &LogLineJSON{}) != nil {
+		t.Errorf("followed as JSON: %+v", got)
+	}
+	got = run{driver: logDriver()}.do(t, "logs", "bt", "-C", dir)
+	if got.code != 2 || got.err != "flisk: project \"shop\" has no agent \"bt\"\nhint: did you mean \"bot\"?\n" {
+		t.Errorf("an unknown agent: %+v", got)
+	}
+}
+
+// An interruption is told once, keeps what the error says, and is not a failure
+// to hide behind exit code 1.
+func TestInterruption(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err     error
+		message string
+	}{
+		{context.Canceled, "interrupted"},
+		{errors.New("wait: signal: killed"), "interrupted"},
+		{fault.New(fault.Failed, "run it again", "gave up; nothing is left"), "gave up; nothing is left"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := interruptible(ctx, func(context.Context) error { cancel(); return c.err })
+		f := asFault(err)
+		if f.Kind != fault.Interrupted || f.Message != c.message || !errors.Is(err, c.err) {
+			t.Errorf("%v became %+v", c.err, f)
+		}
+	}
+	if err := interruptible(t.Context(), func(context.Context) error { return nil }); err != nil {
+		t.Errorf("without an interruption: %v", err)
+	}
+}
+
+func TestShellWord(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"bot": "bot", "a/b-c_d.e": "a/b-c_d.e", "my agents": "'my agents'", "it's": `'it'\''s'`, "日本": "'日本'", "": "''", "$x": "'$x'",
+	} {
+		if got := shellWord(in); got != want {
+			t.Errorf("shellWord(%q) = %s, want %s", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+// StatusJSON is what "flisk status --json" prints.
+type StatusJSON struct {
+	Project  string        `json:"project"`
+	Running  bool          `json:"running"`       // anything of the project runs
+	Dir      string        `json:"dir,omitempty"` // the project directory that it was started from
+	URL      string        `json:"url,omitempty"` // base URL of the gateway, while it runs
+	Volume   VolumeJSON    `json:"volume"`
+	Replicas []ReplicaJSON `json:"replicas"`
+	Stale    []string      `json:"stale,omitempty"` // leftovers of something that was killed, for people
+}
+
+// VolumeJSON describes where the conversations are.
+type VolumeJSON struct {
+	Name     string `json:"name"`
+	Place    string `json:"place"`             // where it is
+	Created  bool   `json:"created,omitempty"` // by this command
+	Sessions int    `json:"sessions"`          // of all agents
+}
+
+// ReplicaJSON is one running instance of an agent.
+type ReplicaJSON struct {
+	Agent    string        `json:"agent"`
+	Name     string        `json:"name"`
+	State    runtime.State `json:"state"` // starting, ready, draining or failing
+	PID      int           `json:"pid,omitempty"`
+	Started  time.Time     `json:"started,omitzero"`
+	Restarts int           `json:"restarts"` // exits that nobody asked for
+	Code     string        `json:"code"`     // hash of the source that it was built from
+	Detail   string        `json:"detail,omitempty"`
+}
+
+func newStatus(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "status",
+		Short:   "show what runs, and where its conversations are",
+		GroupID: groupLook,
+		Example: examples(
+			"flisk status", "what runs of the project of this directory",
+			"flisk status --json | jq .running", "for a script",
+		),
+		Args: positional(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return interruptible(cmd.Context(), func(ctx context.Context) error { return runStatus(ctx, a, time.Now()) })
+		},
+	}
+}
+
+func runStatus(ctx context.Context, a *app, now time.Time) error {
+	o, err := a.open(nil)
+	if err != nil {
+		return err
+	}
+	observed, err := o.driver.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	volume := volumeOf(observed)
+	if a.global.json {
+		return a.printJSON(StatusJSON{
+			Project:  o.project.Name,
+			Running:  observed.Running,
+			Dir:      observed.Dir,
+			URL:      observed.URL,
+			Volume:   volume,
+			Replicas: replicasOf(observed),
+			Stale:    observed.Stale,
+		})
+	}
+	a.printStatus(o, observed, volume, now)
+	return nil
+}
+
+func (a *app) printStatus(o *opened, observed runtime.Observed, volume VolumeJSON, now time.Time) {
+	out := a.streams.Out
+	if len(observed.Replicas) > 0 {
+		out.Table(replicaTable(observed.Replicas, now))
+		fmt.Fprintln(out)
+	}
+	var fields []console.Field
+	if observed.Running {
+		fields = append(fields, console.Field{Label: "gateway", Value: console.Cell{Text: cmp.Or(observed.URL, "not yet listening"), Style: console.Accent}})
+	} else {
+		fields = append(fields, console.Field{Label: "project", Value: console.Cell{Text: o.project.Name + ": nothing of it runs"}})
+	}
+	fields = append(fields,
+		console.Field{Label: "volume", Value: console.Cell{Text: a.volumeLine(volume)}},
+		console.Field{Label: "in", Value: console.Cell{Text: volume.Place, Style: console.Quiet}, Shrink: console.Middle},
+	)
+	if observed.Running && observed.Dir != "" && observed.Dir != o.project.Dir {
+		fields = append(fields, console.Field{Label: "project", Value: console.Cell{Text: observed.Dir, Style: console.Warn}, Shrink: console.Middle})
+	}
+	out.Fields(fields...)
+	for _, r := range observed.Replicas {
+		if r.Detail != "" {
+			a.streams.Err.Note(r.Name, console.Warn, r.Detail)
+		}
+	}
+	for _, left := range observed.Stale {
+		a.streams.Err.Note("left behind", console.Warn, left)
+	}
+	if !observed.Running {
+		a.streams.Err.Note("hint", console.Accent, "start it: flisk up")
+	}
+}
+
+func replicaTable(replicas []runtime.Replica, now time.Time) console.Table {
+	t := console.Table{Columns: []console.Column{
+		{Title: "AGENT"}, {Title: "REPLICA"}, {Title: "STATE"}, {Title: "PID", Right: true},
+		{Title: "UP SINCE"}, {Title: "RESTARTS", Right: true}, {Title: "CODE", Shrink: console.Middle},
+	}}
+	for _, r := range replicas {
+		pid := "-"
+		if r.PID > 0 {
+			pid = strconv.Itoa(r.PID)
+		}
+		t.Rows = append(t.Rows, []console.Cell{
+			{Text: r.Agent, Style: console.Strong},
+			{Text: r.Name},
+			{Text: string(r.State), Style: stateStyle(r.State)},
+			{Text: pid},
+			{Text: console.Ago(r.Started, now)},
+			{Text: strconv.Itoa(r.Restarts)},
+			{Text: r.Code, Style: console.Quiet},
+		})
+	}
+	return t
+}
+
+func stateStyle(s runtime.State) console.Style {
+	switch s {
+	case runtime.Ready:
+		return console.Good
+	case runtime.Failing:
+		return console.Bad
+	default:
+		return console.Warn
+	}
+}
+
+func replicasOf(observed runtime.Observed) []ReplicaJSON {
+	rows := []ReplicaJSON{}
+	for _, r := range observed.Replicas {
+		rows = append(rows, ReplicaJSON{r.Agent, r.Name, r.State, r.PID, r.Started, r.Restarts, r.Code, r.Detail})
+	}
+	return rows
+}
+
+// volumeLine is a volume in one line: its name, and what is in it.
+func (a *app) volumeLine(v VolumeJSON) string {
+	state := fmt.Sprintf("existing (%s)", console.Count(v.Sessions, "session"))
+	if v.Created {
+		state = "new"
+	}
+	name := v.Name
+	if a.streams.Out.Columns() > 0 {
+		name = console.Elide(name, 42)
+	}
+	return name + " · " + state
+}

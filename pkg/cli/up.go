@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+// UpJSON is what "flisk up --json" prints.
+type UpJSON struct {
+	Project string        `json:"project"`
+	Changed bool          `json:"changed"` // false when everything ran as flisk.yaml says
+	Steps   []string      `json:"steps"`   // what was done, in order, for people
+	URL     string        `json:"url"`     // base URL of the gateway
+	Volume  VolumeJSON    `json:"volume"`
+	Agents  []ReplicaJSON `json:"replicas"`
+}
+
+func newUp(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "up",
+		Short:   "run the project; return when it is ready",
+		GroupID: groupRun,
+		Long: "Build and start what flisk.yaml describes, and return when every agent answers through the gateway. " +
+			"What already runs as described is left alone; what changed is replaced without losing a turn. When it " +
+			"fails, what it started is stopped again.\n\n" +
+			"Conversations are on a volume outside the project and outlive everything that runs.",
+		Example: examples(
+			"flisk up", "run the project of this directory",
+			"flisk -C bot up", "run the one in ./bot",
+			"flisk up --json | jq -r .url", "the gateway's address, for a script",
+		),
+		Args: positional(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return interruptible(cmd.Context(), func(ctx context.Context) error { return runUp(ctx, a) })
+		},
+	}
+}
+
+func runUp(ctx context.Context, a *app) error {
+	o, err := a.open(nil)
+	if err != nil {
+		return err
+	}
+	steps := &recorder{Progress: a.progress()}
+	report, err := o.driver.Up(ctx, steps)
+	if err != nil {
+		return err
+	}
+	observed, err := o.driver.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	volume := volumeOf(observed)
+	volume.Created = report.Created
+	if a.global.json {
+		return a.printJSON(UpJSON{
+			Project: o.project.Name,
+			Changed: report.Changed,
+			Steps:   steps.list(),
+			URL:     report.URL,
+			Volume:  volume,
+			Agents:  replicasOf(observed),
+		})
+	}
+	a.printUp(o, report, volume)
+	return nil
+}
+
+// printUp says what runs now, where, and what to try.
+func (a *app) printUp(o *opened, report runtime.Report, volume VolumeJSON) {
+	out := a.streams.Out
+	agents := o.project.AgentNames()
+	ready := console.Field{Label: "ready", Value: console.Cell{Text: strings.Join(agents, ", "), Style: console.Good}}
+	if !report.Changed {
+		ready.Value.Text += " (nothing to do: it runs as flisk.yaml says)"
+	}
+	try := `flisk turn "hello" -s s1`
+	if len(agents) > 1 {
+		try += " --agent " + agents[0]
+	}
+	out.Fields(
+		ready,
+		console.Field{Label: "gateway", Value: console.Cell{Text: report.URL, Style: console.Accent}},
+		console.Field{Label: "volume", Value: console.Cell{Text: a.volumeLine(volume)}},
+		console.Field{Label: "try", Value: console.Cell{Text: try, Style: console.Accent}},
+	)
+}
+
+// recorder keeps the names of the steps that were told.
+type recorder struct {
+	runtime.Progress
+	mu    sync.Mutex
+	steps []string
+}
+
+func (r *recorder) Begin(step string) func(string, error) {
+	r.mu.Lock()
+	r.steps = append(r.steps, step)
+	r.mu.Unlock()
+	return r.Progress.Begin(step)
+}
+
+func (r *recorder) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string{}, r.steps...)
+}
