@@ -1,0 +1,188 @@
+package toolchain
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"go/build"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+)
+
+// Options of a build.
+type Options struct {
+	Dir  string // of the main package
+	Root string // of the project: compile errors are told relative to it; "" means Dir
+	Out  string // the program to make; its directory must exist
+
+	GOOS, GOARCH string // the target; "" is this machine
+	Overlay      string // a file for the go command's -overlay flag; "" for none
+
+	// Output takes what the go command prints, while it prints it. May be nil.
+	Output io.Writer
+}
+
+// Build makes a static program of a main package. Out is replaced in one step
+// when the build succeeded, and is otherwise as it was; a program that runs from
+// it goes on running.
+//
+// Errors: a fault of kind Environment when the toolchain is missing or too old,
+// of kind Usage when Dir holds no main package of a module, of kind Failed when
+// the build fails: its Detail is what the go command printed. When ctx ends the
+// build is stopped, with all its processes, and the error wraps ctx's cause.
+func Build(ctx context.Context, o Options) error {
+	dir, root, err := o.places()
+	if err != nil {
+		return err
+	}
+	if err := checkMain(dir, o); err != nil {
+		return err
+	}
+	mod, err := findModule(dir)
+	if err != nil {
+		return err
+	}
+	toolchain, err := Find(ctx)
+	if err != nil {
+		return err
+	}
+	if err := toolchain.check(mod); err != nil {
+		return err
+	}
+
+	// The go command names files relative to where it runs.
+	from, pkg := dir, "."
+	if rel, err := filepath.Rel(root, dir); err == nil && inside(mod.dir, root) && inside(root, dir) {
+		from, pkg = root, "./"+filepath.ToSlash(rel)
+	}
+	temporary, err := temporaryName(o.Out)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary) // gone already when it was renamed
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-o", temporary}
+	if o.Overlay != "" {
+		args = append(args, "-overlay", o.Overlay)
+	}
+	cmd := exec.Command(toolchain.Path, append(args, pkg)...)
+	cmd.Dir = from
+	cmd.Env = append(environment(), "CGO_ENABLED=0", "GOOS="+o.goos(), "GOARCH="+o.goarch(), "PWD="+from)
+	if err := run(ctx, cmd, o); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, o.Out); err != nil {
+		return fault.New(fault.Failed, "", "cannot put the program in place: %w", err)
+	}
+	return nil
+}
+
+// maxDetail bounds what is kept of the go command's output.
+const maxDetail = 64 << 10
+
+func run(ctx context.Context, cmd *exec.Cmd, o Options) error {
+	var printed bytes.Buffer
+	var output io.Writer = &printed
+	if o.Output != nil {
+		output = io.MultiWriter(&printed, o.Output)
+	}
+	cmd.Stdout, cmd.Stderr = output, output
+	err := runGroup(ctx, cmd)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("the build was stopped: %w", context.Cause(ctx))
+	}
+	if err == nil {
+		return nil
+	}
+	f := fault.New(fault.Failed, "", "the agent in %q does not build", o.Dir)
+	f.Err = err
+	if f.Detail = strings.TrimRight(printed.String(), "\n"); f.Detail == "" {
+		f.Detail = err.Error()
+	}
+	if len(f.Detail) > maxDetail {
+		f.Detail = f.Detail[:maxDetail] + "\n…"
+	}
+	return f
+}
+
+func (o Options) goos() string {
+	if o.GOOS != "" {
+		return o.GOOS
+	}
+	return runtime.GOOS
+}
+
+func (o Options) goarch() string {
+	if o.GOARCH != "" {
+		return o.GOARCH
+	}
+	return runtime.GOARCH
+}
+
+// places makes both directories absolute and free of links, so that one can be
+// told relative to the other.
+func (o Options) places() (dir, root string, err error) {
+	if o.Root == "" {
+		o.Root = o.Dir
+	}
+	real := func(path string) (string, error) {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return "", err
+		}
+		return filepath.EvalSymlinks(abs)
+	}
+	if dir, err = real(o.Dir); err == nil {
+		root, err = real(o.Root)
+	}
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", "", fault.New(fault.Usage, "correct the agent's path in flisk.yaml", "there is no directory %q", o.Dir)
+	case err != nil:
+		return "", "", fault.New(fault.Usage, "", "cannot find the agent in %q: %w", o.Dir, err)
+	}
+	return dir, root, nil
+}
+
+// checkMain looks at the package clauses. The go command would make an archive
+// of a package that is not main, and call that a success. What else is wrong
+// with the files it says better itself.
+func checkMain(dir string, o Options) error {
+	target := build.Default
+	target.GOOS, target.GOARCH, target.CgoEnabled = o.goos(), o.goarch(), false
+	pkg, err := target.ImportDir(dir, 0)
+	const hint = "an agent is a package main; correct its path in flisk.yaml"
+	if _, none := errors.AsType[*build.NoGoError](err); none || err == nil && len(pkg.GoFiles) == 0 {
+		return fault.New(fault.Usage, hint, "there are no Go files to build in %q", o.Dir)
+	}
+	if err == nil && pkg.Name != "main" {
+		return fault.New(fault.Usage, hint, "the package in %q is %q, not \"main\"", o.Dir, pkg.Name)
+	}
+	return nil
+}
+
+// inside reports whether path is dir or below it.
+func inside(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// temporaryName is a new name beside out, absolute: the go command runs
+// elsewhere.
+func temporaryName(out string) (string, error) {
+	abs, err := filepath.Abs(out)
+	if err != nil {
+		return "", fault.New(fault.Failed, "", "cannot tell where %q is: %w", out, err)
+	}
+	b := make([]byte, 4)
+	_, _ = rand.Read(b) // never fails
+	return filepath.Join(filepath.Dir(abs), ".build-"+hex.EncodeToString(b)), nil
+}
