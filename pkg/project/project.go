@@ -23,7 +23,7 @@ const Version = 1
 // Project is a checked flisk.yaml, defaults filled in.
 type Project struct {
 	Dir     string // absolute, free of symbolic links
-	Name    string // see CheckName
+	Name    string // see ValidName
 	ID      string // 12 hexadecimal digits: the project's identity, wherever it is moved
 	Runtime Runtime
 	Gateway Gateway
@@ -41,9 +41,6 @@ const (
 	Docker  Runtime = "docker"
 	Process Runtime = "process"
 )
-
-// Runtimes lists the values of Runtime.
-func Runtimes() []Runtime { return []Runtime{Auto, Docker, Process} }
 
 // Gateway is the one address that clients use.
 type Gateway struct {

@@ -26,5 +26,5 @@ func freePort(from int) (int, error) {
 			break
 		}
 	}
-	return 0, fault.New(fault.Environment, "name one with --port", "found no free port from %d on: %w", from, last)
+	return 0, fault.New(fault.Environment, "free one of them", "found no free port from %d on: %w", from, last)
 }
