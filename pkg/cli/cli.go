@@ -58,7 +58,7 @@ func (a *app) progress() *console.Progress {
 	if a.global.json {
 		return console.Silent()
 	}
-	return console.NewProgress(a.streams.Err)
+	return console.NewProgress(a.streams.Err, "")
 }
 
 var _ runtime.Progress = (*console.Progress)(nil)
@@ -110,8 +110,8 @@ func newRoot(a *app) *cobra.Command {
 		return a.global.fromEnvironment(root.PersistentFlags(), a.getenv)
 	}
 	root.AddCommand(
-		newInit(a), newUp(a), newDown(a), newStatus(a), newLogs(a),
-		newTurn(a),
+		newDemo(a), newInit(a), newUp(a), newDown(a), newStatus(a), newLogs(a),
+		newTurn(a), newSessions(a),
 		newVersion(a), newSupervise(),
 	)
 	describeCompletion(root)

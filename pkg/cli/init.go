@@ -31,6 +31,7 @@ type LibraryJSON struct {
 type initOptions struct {
 	dir     string
 	name    string
+	port    int
 	library bool
 }
 
@@ -55,8 +56,8 @@ func newInit(a *app) *cobra.Command {
 				o.dir = args[0]
 			}
 			if o.library {
-				if o.name != "" {
-					return usageFault(cmd, "--name has no meaning with --update-library")
+				if o.name != "" || o.port != 0 {
+					return usageFault(cmd, "--name and --port have no meaning with --update-library")
 				}
 				return runUpdateLibrary(a, o)
 			}
@@ -65,6 +66,7 @@ func newInit(a *app) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.name, "name", "", "call the project `NAME`; without, as the directory is called")
+	flags.IntVar(&o.port, "port", 0, "give the gateway port `N`; without, the first free one from 8080 on")
 	flags.BoolVar(&o.library, "update-library", false, "renew third_party/flisk of a project, nothing else")
 	return cmd
 }
@@ -80,7 +82,7 @@ func (o initOptions) target(a *app) string {
 
 func runInit(a *app, o initOptions) error {
 	target := o.target(a)
-	made, err := scaffold.Init(target, scaffold.Options{Name: o.name})
+	made, err := scaffold.Init(target, scaffold.Options{Name: o.name, Port: o.port})
 	if err != nil {
 		return err
 	}

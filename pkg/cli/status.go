@@ -24,14 +24,6 @@ type StatusJSON struct {
 	Stale    []string      `json:"stale,omitempty"` // leftovers of something that was killed, for people
 }
 
-// VolumeJSON describes where the conversations are.
-type VolumeJSON struct {
-	Name     string `json:"name"`
-	Place    string `json:"place"`             // where it is
-	Created  bool   `json:"created,omitempty"` // by this command
-	Sessions int    `json:"sessions"`          // of all agents
-}
-
 // ReplicaJSON is one running instance of an agent.
 type ReplicaJSON struct {
 	Agent    string        `json:"agent"`
@@ -158,17 +150,4 @@ func replicasOf(observed runtime.Observed) []ReplicaJSON {
 		rows = append(rows, ReplicaJSON{r.Agent, r.Name, r.State, r.PID, r.Started, r.Restarts, r.Code, r.Detail})
 	}
 	return rows
-}
-
-// volumeLine is a volume in one line: its name, and what is in it.
-func (a *app) volumeLine(v VolumeJSON) string {
-	state := fmt.Sprintf("existing (%s)", console.Count(v.Sessions, "session"))
-	if v.Created {
-		state = "new"
-	}
-	name := v.Name
-	if a.streams.Out.Columns() > 0 {
-		name = console.Elide(name, 42)
-	}
-	return name + " · " + state
 }

@@ -6,18 +6,43 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
+// buffer may be written by the goroutine that draws while a test reads it.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (b *buffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.b.Reset()
+}
+
 // screen is an output of 80 columns over a buffer.
-func screen(colour bool) (*Output, *bytes.Buffer) {
-	var buf bytes.Buffer
+func screen(colour bool) (*Output, *buffer) {
+	var buf buffer
 	return NewOutput(&buf, OutputOptions{Terminal: true, Redraw: true, Colour: colour, Width: func() int { return 80 }}), &buf
 }
 
-func pipe() (*Output, *bytes.Buffer) {
-	var buf bytes.Buffer
+func pipe() (*Output, *buffer) {
+	var buf buffer
 	return NewOutput(&buf, OutputOptions{}), &buf
 }
 

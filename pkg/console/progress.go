@@ -29,6 +29,7 @@ var frames = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧",
 // stops the goroutine which draws.
 type Progress struct {
 	out    *Output
+	indent string
 	silent bool
 
 	mu      sync.Mutex
@@ -48,8 +49,8 @@ type step struct {
 // loop is the goroutine that draws.
 type loop struct{ stop, done chan struct{} }
 
-// NewProgress tells progress on out.
-func NewProgress(out *Output) *Progress { return &Progress{out: out} }
+// NewProgress tells progress on out, every line behind indent.
+func NewProgress(out *Output, indent string) *Progress { return &Progress{out: out, indent: indent} }
 
 // Silent is progress that nobody sees; tool output is dropped, too.
 func Silent() *Progress { return &Progress{silent: true} }
@@ -161,7 +162,7 @@ func (p *Progress) paint(lines ...string) {
 			p.drawn++
 		case !p.out.Redraw && ran >= reminder && !s.reminded:
 			s.reminded = true
-			lines = append(lines, "… "+s.name)
+			lines = append(lines, p.indent+"… "+s.name)
 		}
 	}
 	if len(lines) == 0 && erase == "" {
@@ -179,8 +180,10 @@ func (p *Progress) paint(lines ...string) {
 	_, _ = io.WriteString(p.out.Raw(), erase+text) // Failed tells
 }
 
-// fit keeps a line within the width: a wrapped spinner could not be erased.
+// fit indents a line and keeps it within the width: a wrapped spinner could not
+// be erased.
 func (p *Progress) fit(line string) string {
+	line = p.indent + line
 	if limit := p.out.Columns(); limit > 1 {
 		return Cut(line, limit-1)
 	}
@@ -213,6 +216,7 @@ func (t toolOutput) Write(b []byte) (int, error) {
 
 // toolLines are lines of foreign text as they are painted.
 func (p *Progress) toolLines(text string) []string {
-	folded := Fold(Text(text), p.out.Columns(), "  ")
-	return strings.Split(Quiet.Render("  "+folded), "\n")
+	indent := p.indent + "  "
+	folded := Fold(Text(text), p.out.Columns(), indent)
+	return strings.Split(Quiet.Render(indent+folded), "\n")
 }

@@ -15,7 +15,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o, buf := screen(false)
-		p := NewProgress(o)
+		p := NewProgress(o, "")
 
 		end := p.Begin("load")
 		end("", nil)
@@ -27,7 +27,7 @@ func TestProgressOnATerminal(t *testing.T) {
 		end = p.Begin("build bot")
 		time.Sleep(950 * time.Millisecond)
 		synctest.Wait()
-		if buf.Len() > 0 {
+		if buf.String() != "" {
 			t.Errorf("a spinner came early: %q", buf)
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -69,7 +69,7 @@ func TestProgressOnAPipe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o, buf := pipe()
-		p := NewProgress(o)
+		p := NewProgress(o, "")
 		end := p.Begin("build bot")
 		time.Sleep(12 * time.Second)
 		end("", nil)
@@ -83,7 +83,7 @@ func TestProgressKeepsSpinnersOnOneLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o, buf := screen(true)
-		p := NewProgress(o)
+		p := NewProgress(o, "")
 		end := p.Begin("build " + strings.Repeat("x", 100) + "\x1b[2J\n")
 		time.Sleep(1050 * time.Millisecond)
 		synctest.Wait()
@@ -111,7 +111,7 @@ func TestProgressFromManyGoroutines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o, buf := pipe()
-		p := NewProgress(o)
+		p := NewProgress(o, "")
 		var wg sync.WaitGroup
 		for i := range 50 {
 			wg.Go(func() {

@@ -9,6 +9,8 @@ import (
 // "2 h 05 min", "9 d".
 func Span(d time.Duration) string {
 	switch {
+	case d < time.Millisecond:
+		return "<1 ms"
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	case d < 10*time.Second:

@@ -1,0 +1,367 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/scaffold"
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// DemoJSON is what "flisk demo --json" prints.
+type DemoJSON struct {
+	Held   bool            `json:"held"` // every check held
+	Checks []DemoCheckJSON `json:"checks"`
+	Turns  []DemoTurnJSON  `json:"turns"`
+	Killed DemoKillJSON    `json:"killed"`
+	Dir    string          `json:"dir,omitempty"` // what --keep kept
+	Millis int64           `json:"millis"`
+}
+
+// DemoCheckJSON is one thing that the demo looked at.
+type DemoCheckJSON struct {
+	Name string `json:"name"`
+	Held bool   `json:"held"`
+}
+
+// DemoTurnJSON is one turn that the demo sent.
+type DemoTurnJSON struct {
+	Session string `json:"session_id"`
+	Turn    int    `json:"turn"`
+	Input   string `json:"input"`
+	Reply   string `json:"reply"`
+}
+
+// DemoKillJSON names the agent's process before and after the SIGKILL.
+type DemoKillJSON struct {
+	Before int `json:"pid_before"`
+	After  int `json:"pid_after"`
+}
+
+func newDemo(a *app) *cobra.Command {
+	var keep bool
+	cmd := &cobra.Command{
+		Use:     "demo [FLAGS]",
+		Short:   "see the whole story in under a minute",
+		GroupID: groupRun,
+		Long: "Scaffold a project in a temporary directory, run it, talk to it, kill its process with SIGKILL, and " +
+			"see the conversation go on. It needs Go and nothing else, checks what it shows, and leaves nothing behind.",
+		Example: examples(
+			"flisk demo", "watch it",
+			"flisk demo --keep", "keep the directory to look around in",
+		),
+		Args: positional(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), a, keep) },
+	}
+	cmd.Flags().BoolVar(&keep, "keep", false, "keep the temporary directory")
+	return cmd
+}
+
+// demo is one run of it.
+type demo struct {
+	story
+	app    *app // with a FLISK_HOME and a run directory of its own
+	root   string
+	dir    string // of the project, in root
+	port   int
+	keep   bool
+	opened *opened
+	force  chan struct{} // closed when the end must not wait for a drain
+	url    string
+	pids   []int // of every process that the agent had
+	result DemoJSON
+}
+
+// What is said, and must be remembered.
+const (
+	demoSession = "s1"
+	demoFirst   = "my name is Ada"
+	demoSecond  = "I like green tea"
+	demoThird   = "what do you know about me?"
+	demoOther   = "hello, who am I?"
+)
+
+// cleanup bounds what the end of an interrupted demo may take.
+const demoCleanup = 30 * time.Second
+
+// runDemo runs the demo and cleans up, whatever happens. A second signal does
+// not cut the cleaning off: it is short, and what it would leave is a running
+// process.
+func runDemo(ctx context.Context, a *app, keep bool) (err error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+
+	started := time.Now()
+	d := &demo{story: newStory(a), keep: keep, force: make(chan struct{})}
+	if err := d.makeRoom(a); err != nil {
+		return err
+	}
+	err = d.play(ctx)
+	if err != nil {
+		close(d.force)
+		err = errors.Join(err, d.leave(context.WithoutCancel(ctx)))
+	}
+	if err != nil && ctx.Err() != nil {
+		return interrupted(err)
+	}
+	if err != nil {
+		return err
+	}
+	d.result.Millis = time.Since(started).Milliseconds()
+	return d.conclude(a, time.Since(started))
+}
+
+// makeRoom makes the temporary directory. Its name is short, because sockets
+// will be in it.
+func (d *demo) makeRoom(a *app) error {
+	parent := os.TempDir()
+	if len(parent) > 32 {
+		parent = "/tmp"
+	}
+	root, err := os.MkdirTemp(parent, "flisk-demo-")
+	if err != nil {
+		return fault.New(fault.Environment, "set TMPDIR to a directory of yours", "there is no place for the demo: %w", err)
+	}
+	d.root, d.dir = root, filepath.Join(root, "bot")
+	inner := *a
+	inner.environ = append(append([]string{}, a.environ...),
+		"FLISK_HOME="+filepath.Join(root, "home"), "FLISK_RUN_DIR="+filepath.Join(root, "run"))
+	inner.global.dir = d.dir
+	d.app = &inner
+	d.app.newDriver = d.app.processDriver
+	return nil
+}
+
+// play tells the story up to and including the end of the stack.
+func (d *demo) play(ctx context.Context) error {
+	d.title("a conversation that outlives its process")
+	for _, chapter := range []struct {
+		title string
+		play  func(context.Context) error
+	}{
+		{"A new project", d.scaffold},
+		{"Run it", d.up},
+		{"Talk", d.talk},
+		{"Kill it", d.kill},
+		{"Go on as if nothing had happened", d.goOn},
+		{"Another session knows nothing of it", d.other},
+		{"Stop", d.down},
+	} {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		d.chapter(chapter.title)
+		if err := chapter.play(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *demo) scaffold(context.Context) error {
+	d.command("flisk init bot")
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	made, err := scaffold.Init(d.dir, scaffold.Options{Port: port})
+	if err != nil {
+		return err
+	}
+	d.port = port
+	d.say(fmt.Sprintf("%d files with one agent. Its turn.go shows what it remembers; a model call goes there.", made.Files))
+	d.opened, err = d.app.open(d.force)
+	return err
+}
+
+// freePort is one that nobody listens on right now.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fault.New(fault.Environment, "", "there is no free port on 127.0.0.1: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func (d *demo) up(ctx context.Context) error {
+	d.command("flisk up")
+	report, err := d.opened.driver.Up(ctx, d.progress)
+	if err != nil {
+		return err
+	}
+	d.url = report.URL
+	agent, err := d.agent(ctx)
+	if err != nil {
+		return err
+	}
+	d.result.Killed.Before = agent.PID
+	d.say(fmt.Sprintf("The agent is process %d, behind %s", agent.PID, d.url))
+	return nil
+}
+
+// agent is the one replica of the demo, ready.
+func (d *demo) agent(ctx context.Context) (runtime.Replica, error) {
+	observed, err := d.opened.driver.Observe(ctx)
+	if err != nil {
+		return runtime.Replica{}, err
+	}
+	for _, r := range observed.Replicas {
+		if r.State == runtime.Ready {
+			d.pids = append(d.pids, r.PID)
+			return r, nil
+		}
+	}
+	return runtime.Replica{}, errors.New("no agent is ready")
+}
+
+func (d *demo) talk(ctx context.Context) error {
+	for _, input := range []string{demoFirst, demoSecond} {
+		if _, err := d.turn(ctx, demoSession, input); err != nil {
+			return err
+		}
+	}
+	d.say("Each reply was sent after its turn was on disk, not before.")
+	return nil
+}
+
+// turn sends one and shows what was said.
+func (d *demo) turn(ctx context.Context, session, input string) (answer, error) {
+	raw, err := json.Marshal(input)
+	if err != nil {
+		return answer{}, err
+	}
+	d.you(session, input)
+	c := client{base: d.url, http: directly(), again: func(error, time.Duration) {}}
+	done := d.progress.Wait("waiting for the agent")
+	got, err := c.send(ctx, message{agent: scaffold.Agent, session: session, key: turn.NewKey(), input: raw})
+	done()
+	if err != nil {
+		return answer{}, turnFault(err)
+	}
+	reply := turn.Text(got.Reply)
+	d.they(reply)
+	d.result.Turns = append(d.result.Turns, DemoTurnJSON{got.SessionID, got.Turn, input, reply})
+	return got, nil
+}
+
+func (d *demo) kill(ctx context.Context) error {
+	before := d.result.Killed.Before
+	d.command(fmt.Sprintf("kill -9 %d", before))
+	killed, err := d.opened.driver.Kill(ctx, scaffold.Agent)
+	if err != nil {
+		return err
+	}
+	at := time.Now()
+	after, err := d.successor(ctx, before)
+	if err != nil {
+		return err
+	}
+	d.result.Killed.After = after.PID
+	d.say(fmt.Sprintf("Process %d is dead: no warning, no time to save anything.", before))
+	d.say(fmt.Sprintf("Process %d took its place after %s.", after.PID, console.Span(time.Since(at))))
+	d.check("the process that was killed is gone", len(killed) == 1 && killed[0].PID == before && gone(before))
+	return nil
+}
+
+// successor waits for a ready replica in another process.
+func (d *demo) successor(ctx context.Context, before int) (runtime.Replica, error) {
+	ctx, cancel := context.WithTimeout(ctx, demoCleanup)
+	defer cancel()
+	done := d.progress.Wait("waiting for the next process")
+	defer done()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return runtime.Replica{}, fmt.Errorf("no process took the place of the killed one: %w", context.Cause(ctx))
+		case <-tick.C:
+			if r, err := d.agent(ctx); err == nil && r.PID != before {
+				return r, nil
+			}
+		}
+	}
+}
+
+// gone reports whether no process has the id.
+func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+func (d *demo) goOn(ctx context.Context) error {
+	got, err := d.turn(ctx, demoSession, demoThird)
+	if err != nil {
+		return err
+	}
+	reply := turn.Text(got.Reply)
+	d.check("turn 3 remembers turns 1 and 2", got.Turn == 3 && mentions(reply, demoFirst) && mentions(reply, demoSecond))
+	return nil
+}
+
+func (d *demo) other(ctx context.Context) error {
+	got, err := d.turn(ctx, "s2", demoOther)
+	if err != nil {
+		return err
+	}
+	reply := turn.Text(got.Reply)
+	d.check("a new session starts fresh", got.Turn == 1 && !mentions(reply, demoFirst) && !mentions(reply, demoSecond))
+	return nil
+}
+
+func (d *demo) down(ctx context.Context) error {
+	d.command("flisk down")
+	if err := d.leave(ctx); err != nil {
+		return err
+	}
+	free := true
+	if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", d.port)); err != nil {
+		free = false
+	} else {
+		free = l.Close() == nil
+	}
+	d.check("nothing is left behind: no process, no port, no directory", free && d.left())
+	return nil
+}
+
+// leave stops what runs and removes the directory, as far as either exists.
+func (d *demo) leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, demoCleanup)
+	defer cancel()
+	var err error
+	if d.opened != nil {
+		_, err = d.opened.driver.Down(ctx, d.progress)
+	}
+	if d.keep {
+		d.result.Dir = d.root
+		return err
+	}
+	return errors.Join(err, os.RemoveAll(d.root))
+}
+
+// left reports whether no process, run directory and temporary directory is.
+func (d *demo) left() bool {
+	for _, pid := range d.pids {
+		if !gone(pid) {
+			return false
+		}
+	}
+	runs, err := os.ReadDir(filepath.Join(d.root, "run"))
+	if d.keep {
+		return err == nil && len(runs) == 0 || errors.Is(err, fs.ErrNotExist)
+	}
+	_, err = os.Lstat(d.root)
+	return errors.Is(err, fs.ErrNotExist)
+}

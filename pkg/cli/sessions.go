@@ -1,0 +1,344 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// SessionsJSON is what "flisk sessions list --json" prints.
+type SessionsJSON struct {
+	Sessions []SessionRowJSON `json:"sessions"` // the latest activity first
+}
+
+// SessionRowJSON is one session of a list.
+type SessionRowJSON struct {
+	Agent    string    `json:"agent"`
+	ID       string    `json:"session_id"` // empty when not even that could be read
+	Turns    int       `json:"turns"`      // committed turns
+	Bytes    int64     `json:"bytes"`      // size on disk
+	Activity time.Time `json:"activity"`   // when it was last written to
+	Problem  string    `json:"problem,omitempty"`
+}
+
+// SessionJSON is what "flisk sessions show --json" prints.
+type SessionJSON struct {
+	Agent    string          `json:"agent"`
+	ID       string          `json:"session_id"`
+	Turns    int             `json:"turns"` // committed turns
+	Bytes    int64           `json:"bytes"` // size on disk
+	Messages []turn.Message  `json:"messages"`
+	State    json.RawMessage `json:"state,omitempty"`
+	History  []TurnRowJSON   `json:"history"` // every turn that is known, failed ones too, oldest first
+}
+
+// TurnRowJSON is one turn of a session's history.
+type TurnRowJSON struct {
+	ID     string     `json:"turn_id"`
+	Number int        `json:"turn"`
+	State  turn.State `json:"state"` // running, committed, failed or parked
+	Reason string     `json:"reason,omitempty"`
+}
+
+func newSessions(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "sessions",
+		Short:   "look at conversations",
+		GroupID: groupLook,
+		Long: "Look at conversations, straight from the volume: it makes no difference whether anything runs, and " +
+			"nothing is changed.",
+		Example: examples(
+			"flisk sessions list", "every conversation, the latest first",
+			"flisk sessions show s1", "read one",
+		),
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return group(a, cmd, args) },
+	}
+	cmd.AddCommand(newSessionsList(a), newSessionsShow(a))
+	return cmd
+}
+
+func newSessionsList(a *app) *cobra.Command {
+	var agent string
+	cmd := &cobra.Command{
+		Use:   "list [FLAGS]",
+		Short: "list conversations, the latest first",
+		Example: examples(
+			"flisk sessions list", "every conversation of the project",
+			"flisk sessions list --agent bot", "those of one agent",
+			"flisk sessions list --json | jq -r '.sessions[].session_id'", "their ids, for a script",
+		),
+		Args: positional(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return interruptible(cmd.Context(), func(ctx context.Context) error {
+				return runSessionsList(ctx, a, agent, time.Now())
+			})
+		},
+	}
+	cmd.Flags().StringVar(&agent, "agent", "", "only those of agent `NAME`")
+	return cmd
+}
+
+func newSessionsShow(a *app) *cobra.Command {
+	var agent string
+	cmd := &cobra.Command{
+		Use:   "show SESSION [FLAGS]",
+		Short: "read one conversation",
+		Example: examples(
+			"flisk sessions show s1", "as a transcript, with the agent's state below",
+			"flisk sessions show s1 --json | jq .state", "for a script",
+		),
+		Args: positional(1, "SESSION"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return interruptible(cmd.Context(), func(ctx context.Context) error {
+				return runSessionsShow(ctx, a, agent, args[0])
+			})
+		},
+	}
+	cmd.Flags().StringVar(&agent, "agent", "", "the one of agent `NAME`, where there are several")
+	return cmd
+}
+
+// reader opens the sessions of an agent, or nil when the volume is not there
+// yet.
+func (o *opened) reader(ctx context.Context, agent string) (*checkpoint.Reader, error) {
+	observed, err := o.driver.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := checkpoint.OpenReader(observed.Place, agent)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fault.New(fault.Failed, "", "cannot read the volume %q: %w", observed.Volume, err)
+	}
+	return r, nil
+}
+
+func runSessionsList(ctx context.Context, a *app, agent string, now time.Time) error {
+	o, err := a.open(nil)
+	if err != nil {
+		return err
+	}
+	agents := o.project.AgentNames()
+	if agent != "" {
+		if agent, err = o.agent(agent); err != nil {
+			return err
+		}
+		agents = []string{agent}
+	}
+	list := SessionsJSON{Sessions: []SessionRowJSON{}}
+	for _, agent := range agents {
+		rows, err := o.sessions(ctx, agent)
+		if err != nil {
+			return err
+		}
+		list.Sessions = append(list.Sessions, rows...)
+	}
+	slices.SortStableFunc(list.Sessions, func(x, y SessionRowJSON) int {
+		return cmp.Or(y.Activity.Compare(x.Activity), cmp.Compare(x.ID, y.ID))
+	})
+	if a.global.json {
+		return a.printJSON(list)
+	}
+	a.printSessions(list.Sessions, len(agents) > 1, now)
+	return nil
+}
+
+// sessions reads the whole list of one agent.
+func (o *opened) sessions(ctx context.Context, agent string) ([]SessionRowJSON, error) {
+	const page = 1000
+	r, err := o.reader(ctx, agent)
+	if r == nil {
+		return nil, err
+	}
+	defer r.Close()
+	var rows []SessionRowJSON
+	for after := ""; ; {
+		found, next, err := r.List(ctx, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range found {
+			row := SessionRowJSON{Agent: agent, ID: s.Session, Turns: s.Turns, Bytes: s.Bytes, Activity: s.Activity}
+			if s.Err != nil {
+				row.Problem = s.Err.Error()
+			}
+			rows = append(rows, row)
+		}
+		if after = next; after == "" {
+			return rows, nil
+		}
+	}
+}
+
+func (a *app) printSessions(rows []SessionRowJSON, several bool, now time.Time) {
+	if len(rows) == 0 {
+		a.streams.Err.Note("none", console.Quiet, "there is no conversation yet")
+		a.streams.Err.Note("hint", console.Accent, `begin one: flisk turn "hello" -s s1`)
+		return
+	}
+	t := console.Table{Columns: []console.Column{
+		{Title: "SESSION", Shrink: console.Middle}, {Title: "TURNS", Right: true},
+		{Title: "LAST ACTIVITY"}, {Title: "SIZE", Right: true},
+	}}
+	if several {
+		t.Columns = append([]console.Column{{Title: "AGENT"}}, t.Columns...)
+	}
+	for _, s := range rows {
+		id := console.Cell{Text: cmp.Or(s.ID, "(unreadable)"), Style: console.Strong}
+		turns := strconv.Itoa(s.Turns)
+		if s.Problem != "" {
+			id.Style, turns = console.Bad, "?"
+		}
+		row := []console.Cell{
+			id, {Text: turns},
+			{Text: console.Ago(s.Activity, now)}, {Text: console.Size(s.Bytes), Style: console.Quiet},
+		}
+		if several {
+			row = append([]console.Cell{{Text: s.Agent}}, row...)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	a.streams.Out.Table(t)
+	for _, s := range rows {
+		if s.Problem != "" {
+			a.streams.Err.Note("damaged", console.Bad, s.Problem)
+		}
+	}
+}
+
+func runSessionsShow(ctx context.Context, a *app, agent, id string) error {
+	if err := turn.CheckSessionID(id); err != nil {
+		return fault.New(fault.Usage, "see flisk sessions list", "cannot show it: %w", err)
+	}
+	o, err := a.open(nil)
+	if err != nil {
+		return err
+	}
+	if agent, err = o.agent(agent); err != nil {
+		return err
+	}
+	r, err := o.reader(ctx, agent)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		return noSession(agent, id)
+	}
+	defer r.Close()
+	view, err := r.View(ctx, id)
+	if err != nil {
+		return sessionFault(err, agent, id)
+	}
+	if a.global.json {
+		return a.printJSON(sessionJSON(agent, view))
+	}
+	a.printSession(agent, view)
+	return nil
+}
+
+func noSession(agent, id string) error {
+	return fault.New(fault.Failed, "see flisk sessions list", "agent %q has no session %q", agent, id)
+}
+
+// sessionFault words why a session cannot be shown.
+func sessionFault(err error, agent, id string) error {
+	if errors.Is(err, checkpoint.ErrNoSession) {
+		return noSession(agent, id)
+	}
+	if damaged, ok := errors.AsType[*checkpoint.DamagedError](err); ok {
+		f := fault.New(fault.Failed, "its file was left as it is; other sessions are not affected", "%w", err)
+		if damaged.Newer {
+			f.Hint = "use the newer flisk; the file was left as it is"
+		}
+		return f
+	}
+	return err
+}
+
+func sessionJSON(agent string, view checkpoint.View) SessionJSON {
+	v := SessionJSON{
+		Agent: agent, ID: view.Session, Turns: view.Checkpoint.Turn, Bytes: view.Bytes,
+		Messages: append([]turn.Message{}, view.Messages...), State: view.State, History: []TurnRowJSON{},
+	}
+	for _, t := range view.Turns {
+		v.History = append(v.History, TurnRowJSON{t.ID, t.Number, t.State, t.Reason})
+	}
+	return v
+}
+
+// printSession prints a conversation: who said what, an empty line before each
+// turn, and the agent's own state below.
+func (a *app) printSession(agent string, view checkpoint.View) {
+	out := a.streams.Out
+	fmt.Fprintln(out, console.Strong.Render(a.shorten(view.Session, 40))+
+		console.Quiet.Render(fmt.Sprintf(" · %s · %s · %s", agent, console.Count(view.Checkpoint.Turn, "turn"), console.Size(view.Bytes))))
+	roles := 0
+	for _, m := range view.Messages {
+		roles = max(roles, len(console.Line(m.Role)))
+	}
+	roles = min(roles, 12)
+	for i, m := range view.Messages {
+		if i == 0 || m.Role == "user" {
+			fmt.Fprintln(out)
+		}
+		a.printMessage(m.Role, roles, m.Content)
+	}
+	if len(view.State) > 0 {
+		fmt.Fprintln(out)
+		a.printMessage("state", max(roles, len("state")), view.State)
+	}
+	if n := len(view.Turns); n > 0 && view.Turns[n-1].State != turn.Committed {
+		last := view.Turns[n-1]
+		text := fmt.Sprintf("turn %d is %s", last.Number, last.State)
+		if last.Reason != "" {
+			text += ": " + last.Reason
+		}
+		a.streams.Err.Note("last", console.Warn, text)
+	}
+}
+
+// printMessage prints one entry of a conversation behind its role.
+func (a *app) printMessage(role string, roles int, content json.RawMessage) {
+	out := a.streams.Out
+	style := console.Accent
+	if role == "user" {
+		style = console.Strong
+	} else if role == "state" {
+		style = console.Quiet
+	}
+	label := console.Cut(console.Line(role), roles)
+	pad := strings.Repeat(" ", max(0, roles-len(label))+2)
+	text := console.Fold(out.Foreign(readable(content)), out.Columns(), strings.Repeat(" ", roles+2))
+	_, _ = io.WriteString(out, style.Render(label)+pad) // Failed tells
+	if out.ForPeople() {
+		fmt.Fprintln(out, text)
+	} else {
+		_, _ = io.WriteString(out.Raw(), text+"\n")
+	}
+}
+
+// shorten elides where there is a width to keep.
+func (a *app) shorten(s string, columns int) string {
+	if a.streams.Out.Columns() == 0 {
+		return s
+	}
+	return console.Elide(s, columns)
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+// VolumeJSON describes where the conversations are.
+type VolumeJSON struct {
+	Name     string `json:"name"`
+	Place    string `json:"place"`             // where it is
+	Exists   bool   `json:"exists"`            // false before the first "flisk up"
+	Created  bool   `json:"created,omitempty"` // by this command
+	Sessions int    `json:"sessions"`          // of all agents
+	Problem  string `json:"problem,omitempty"` // why it could not be looked at
+}
+
+// volumeOf looks at the volume itself, so it works whether anything runs or not.
+// A volume that cannot be read is told, and fails nothing: the caller did what
+// it was asked for.
+func volumeOf(observed runtime.Observed) VolumeJSON {
+	v := VolumeJSON{Name: observed.Volume, Place: observed.Place}
+	n, err := checkpoint.CountSessions(observed.Place)
+	switch {
+	case err == nil:
+		v.Exists, v.Sessions = true, n
+	case !errors.Is(err, fs.ErrNotExist):
+		v.Exists, v.Problem = true, err.Error()
+	}
+	return v
+}
+
+// volumeLine is a volume in one line: its name, and what is in it.
+func (a *app) volumeLine(v VolumeJSON) string {
+	return a.shorten(v.Name, 42) + " · " + v.state()
+}
+
+func (v VolumeJSON) state() string {
+	switch {
+	case v.Problem != "":
+		return "cannot be read: " + v.Problem
+	case v.Created:
+		return "new"
+	case !v.Exists:
+		return "not there yet"
+	default:
+		return fmt.Sprintf("existing (%s)", console.Count(v.Sessions, "session"))
+	}
+}
