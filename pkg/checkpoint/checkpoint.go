@@ -70,12 +70,17 @@ type Begin struct {
 	Input     json.RawMessage // compact JSON
 }
 
-// Commit is what a turn leaves behind. Messages is the whole conversation as
-// it shall be after the turn; the store works out what is new and writes only
-// that. When its last elements are the turn's input or reply they are stored
-// once, as such.
+// Commit is what a turn leaves behind. Messages, followed by Add, is the whole
+// conversation as it shall be after the turn; the store works out what is new
+// and writes only that. A message that is the turn's input or reply is stored
+// once, as such. Whoever only appends to a conversation passes the Messages of
+// the checkpoint as they are and the new ones in Add, which costs the same
+// however long the conversation is; any other Messages are right too.
+//
+// The store copies what it keeps.
 type Commit struct {
 	Messages []Message
+	Add      []Message
 	State    json.RawMessage // nil keeps the state
 	Reply    json.RawMessage // compact JSON
 

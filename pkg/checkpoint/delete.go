@@ -1,0 +1,125 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/flisk-go/flisk/pkg/internal/durable"
+)
+
+// Delete is [Store.Delete].
+func (f *File) Delete(ctx context.Context, id string) error {
+	if err := checkCall(ctx, id); err != nil {
+		return err
+	}
+	if f.isClosed() {
+		return ErrClosed
+	}
+	w := f.identify(id)
+	if there, err := f.exists(w); err != nil || !there {
+		if err == nil {
+			err = ErrNoSession
+		}
+		return sessionError(id, err)
+	}
+	e, err := f.hold(ctx, id)
+	if err != nil {
+		return sessionError(id, err)
+	}
+	defer f.release(e)
+	return sessionError(id, f.deleteHeld(e))
+}
+
+// exists makes no lock file for a session that was never there.
+func (f *File) exists(w identity) (bool, error) {
+	for _, name := range []string{w.path(), w.lock()} {
+		_, err := f.root.Stat(durable.OpSessionStat, name)
+		if err == nil {
+			return true, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return false, unavailable(w, err)
+		}
+	}
+	return false, nil
+}
+
+// deleteHeld removes a session, damaged or not, and one of which only the hint
+// is left. The hint comes first: from then on the file's absence is right.
+func (f *File) deleteHeld(e *entry) error {
+	h, err := f.lockedHint(e)
+	if err != nil {
+		return err
+	}
+	_, err = f.root.Stat(durable.OpSessionStat, e.who.path())
+	if errors.Is(err, fs.ErrNotExist) && h.kind != hintSynced {
+		return ErrNoSession
+	}
+	f.unload(e)
+	if err := f.syncHint(e, hint{kind: hintDeleted}); err != nil {
+		return f.writeError(e.who, err)
+	}
+	if err := f.removeSession(e.who); err != nil {
+		return f.writeError(e.who, err)
+	}
+	f.log.Info("a session was deleted", "session", e.who.session)
+	return nil
+}
+
+// syncHint writes a hint that must be on disk before what follows.
+func (f *File) syncHint(e *entry, h hint) error {
+	if _, err := e.lock.WriteAt(durable.OpHintWrite, h.encode(e.who), 0); err != nil {
+		return err
+	}
+	return e.lock.Sync(durable.OpHintSync)
+}
+
+// removeSession removes what a deletion has announced: what a repair kept, and
+// then the file itself.
+func (f *File) removeSession(w identity) error {
+	bad, err := listDir(f.root, f.under(badDir))
+	if err != nil {
+		return err
+	}
+	kept := 0
+	for _, name := range bad {
+		if strings.HasPrefix(name, w.name+".") {
+			kept++
+			if err := f.remove(f.under(badDir) + "/" + name); err != nil {
+				return err
+			}
+		}
+	}
+	if kept > 0 {
+		if err := f.root.SyncDir(durable.OpDeleteDirSync, f.under(badDir)); err != nil {
+			return err
+		}
+	}
+	if err := f.remove(w.path()); err != nil {
+		return err
+	}
+	return f.root.SyncDir(durable.OpDeleteDirSync, path.Dir(w.path()))
+}
+
+func (f *File) remove(name string) error {
+	err := f.root.Remove(durable.OpDeleteRemove, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// clearDeletion ends a deletion for good, before the id gets a file again.
+func (f *File) clearDeletion(e *entry) error {
+	h, err := f.lockedHint(e)
+	if err != nil || h.kind != hintDeleted {
+		return err
+	}
+	if err := f.removeSession(e.who); err != nil {
+		return err
+	}
+	return f.syncHint(e, hint{kind: hintNone})
+}

@@ -1,0 +1,53 @@
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// hint is what the lock file of a session says about its data file: a second
+// witness, of one sector, that is written after every commit and not synced. It
+// may lag behind the data file and never leads.
+type hint struct {
+	kind hintKind
+	n    uint64 // hintSynced: a line that is known to be on disk
+}
+
+type hintKind string
+
+// What a hint can say. The words have one width, as the whole record has.
+const (
+	hintNone    hintKind = "nothing" // also: unreadable, and no lock file at all
+	hintSynced  hintKind = "synced."
+	hintDeleted hintKind = "deleted" // the session was deleted, or is about to be
+)
+
+const (
+	hintBody = len(hintNone) + 1 + 20
+	hintSize = hintBody + 1 + 16 + 1
+)
+
+// encode makes the record. Its checksum covers the file's identity, so that a
+// lock file that was copied from another session says nothing.
+func (h hint) encode(w identity) []byte {
+	body := fmt.Sprintf("%s %020d", h.kind, h.n)
+	return fmt.Appendf(nil, "%s %s\n", body, hintSum(w, body))
+}
+
+func hintSum(w identity, body string) string {
+	sum := sha256.Sum256([]byte(w.volume + "\x00" + w.agent + "\x00" + w.name + "\x00" + body))
+	return hex.EncodeToString(sum[:8])
+}
+
+// decodeHint reads a record. Whatever it cannot read is no information.
+func decodeHint(w identity, b []byte) hint {
+	if len(b) != hintSize || b[hintSize-1] != '\n' || string(b[hintBody+1:hintSize-1]) != hintSum(w, string(b[:hintBody])) {
+		return hint{kind: hintNone}
+	}
+	h := hint{kind: hintKind(b[:len(hintNone)])}
+	if _, err := fmt.Sscanf(string(b[len(hintNone)+1:hintBody]), "%d", &h.n); err != nil {
+		return hint{kind: hintNone}
+	}
+	return h
+}

@@ -1,0 +1,221 @@
+package checkpoint
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+
+	"github.com/flisk-go/flisk/pkg/internal/durable"
+)
+
+// sessionFile is a session that is loaded: its file, open, and what the file
+// says. Without a file the session is new.
+type sessionFile struct {
+	state *state
+	file  durable.File
+	id    durable.FileID
+	salt  []byte
+
+	size     int64  // where the next line goes
+	reserved int64  // up to where disk space is preallocated
+	n        uint64 // of the last line
+	synced   uint64 // the newest line that is known to be on disk
+}
+
+// loadEntry returns the session whose lock was just taken. What is loaded still
+// holds when the name stands for the file that is open here and nobody has
+// appended to it: then nothing is read.
+func (f *File) loadEntry(e *entry) (*sessionFile, error) {
+	info, err := f.root.Stat(durable.OpSessionStat, e.who.path())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, unavailable(e.who, err)
+	}
+	missing := err != nil
+	if e.file != nil {
+		if !missing && info.ID == e.file.id && info.Size == e.file.size {
+			return e.file, nil
+		}
+		f.unload(e)
+	}
+	h, err := f.lockedHint(e)
+	if err != nil {
+		return nil, err
+	}
+	if !missing && h.kind == hintDeleted {
+		// Whoever deleted it did not come to the end.
+		if err := f.removeSession(e.who); err != nil {
+			return nil, f.writeError(e.who, err)
+		}
+		missing = true
+	}
+	if missing {
+		if err := e.who.absent(h); err != nil {
+			return nil, err
+		}
+		return &sessionFile{state: newState(e.who.session)}, nil
+	}
+	file, err := f.loadFile(e, h)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	e.file = file
+	e.mu.Unlock()
+	return file, nil
+}
+
+// lockedHint reads the hint through the descriptor that holds the lock.
+func (f *File) lockedHint(e *entry) (hint, error) {
+	b := make([]byte, hintSize+1)
+	n, err := e.lock.ReadAt(durable.OpHintRead, b, 0)
+	if err != nil && err != io.EOF {
+		return hint{}, unavailable(e.who, err)
+	}
+	return decodeHint(e.who, b[:n]), nil
+}
+
+// loadFile reads and judges a file, and repairs what a killed process leaves.
+func (f *File) loadFile(e *entry, h hint) (*sessionFile, error) {
+	file, err := f.root.Open(durable.OpSessionOpen, e.who.path(), os.O_RDWR)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, unavailable(e.who, err) // it was there a moment ago, and we have the lock
+		}
+		return nil, f.readWriteError(e.who, err)
+	}
+	s, err := f.judge(e, file, h)
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (f *File) judge(e *entry, file durable.File, h hint) (*sessionFile, error) {
+	info, err := file.Stat(durable.OpSessionStat)
+	if err != nil {
+		return nil, unavailable(e.who, err)
+	}
+	data, err := durable.ReadAll(file, durable.OpSessionRead)
+	if err != nil {
+		return nil, unavailable(e.who, err)
+	}
+	l, err := recoverLog(data, e.who, h)
+	if err != nil {
+		return nil, err
+	}
+	state, err := l.replay(e.who, true)
+	if err != nil {
+		return nil, err
+	}
+	s := &sessionFile{state: state, file: file, id: info.ID, salt: l.salt, size: int64(l.good), n: l.last, synced: l.floor}
+	if len(l.cut) > 0 {
+		sum := sha256.Sum256(l.cut)
+		f.log.Warn("cut an unacknowledged end off a session file", "session", e.who.session, "path", e.who.path(),
+			"at", l.good, "bytes", len(l.cut), "sha256", hex.EncodeToString(sum[:]))
+	}
+	if l.unmarked() {
+		// Its process died between write and mark. It may be on disk or not, so
+		// it is written again, surely, before anyone hears of it.
+		f.log.Info("a commit without a mark is made sure", "session", e.who.session, "turn", state.committed)
+		if err := f.rewrite(e, s, l.live(data, state)); err != nil {
+			return nil, f.writeError(e.who, err)
+		}
+		f.markRewritten(e, s)
+		return s, nil
+	}
+	if len(l.cut) > 0 {
+		if err := file.Truncate(durable.OpCut, s.size); err != nil {
+			return nil, f.readWriteError(e.who, err)
+		}
+	}
+	if int64(l.good) <= l.head.Len {
+		// Nobody has gone on since the file got its name, so nobody may have
+		// synced the directory.
+		if err := f.syncShard(e.who); err != nil {
+			return nil, f.writeError(e.who, err)
+		}
+	}
+	return s, nil
+}
+
+func (f *File) syncShard(w identity) error {
+	return f.root.SyncDir(durable.OpShardSync, path.Dir(w.path()))
+}
+
+// readWriteError is for calls that fail on a read-only volume and give no
+// answer otherwise.
+func (f *File) readWriteError(w identity, err error) error {
+	if err := f.writeError(w, err); errors.Is(err, ErrReadOnly) {
+		return err
+	}
+	return unavailable(w, err)
+}
+
+// rewrite puts a session into a new file and goes on with that one. live are
+// the lines of its open turn.
+func (f *File) rewrite(e *entry, s *sessionFile, live [][]byte) error {
+	next := image{who: e.who, salt: newSalt(), now: f.options.now(), state: s.state, last: s.n - uint64(len(live)), live: live}
+	return f.place(e, s, next, durable.WriteOptions{Place: durable.RewriteFile})
+}
+
+// place writes a whole session file and makes it the one that s goes on with.
+// After an error the session must be loaded anew: the new file may be in its
+// place or not.
+func (f *File) place(e *entry, s *sessionFile, next image, o durable.WriteOptions) error {
+	data := next.encode()
+	o.Temp = e.who.temp()
+	if _, err := durable.Write(f.root, e.who.path(), data, o); err != nil {
+		return err
+	}
+	file, err := f.root.Open(durable.OpSessionOpen, e.who.path(), os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat(durable.OpSessionStat)
+	if err == nil && info.Size != int64(len(data)) {
+		err = fmt.Errorf("it has %d bytes after writing %d", info.Size, len(data))
+	}
+	if err != nil {
+		_ = file.Close()
+		return err
+	}
+	if s.file != nil {
+		_ = s.file.Close()
+	}
+	s.file, s.id, s.salt = file, info.ID, next.salt
+	s.size, s.reserved = info.Size, o.Reserve
+	s.synced = s.n
+	f.writable.Store(true)
+	return nil
+}
+
+func newSalt() []byte {
+	salt := make([]byte, saltSize)
+	_, _ = rand.Read(salt) // documented never to fail
+	return salt
+}
+
+// giveSpaceBack frees what was preallocated and not used, of a session that is
+// not held. It takes the lock for that: a file that another process went on with
+// must not be cut.
+func (f *File) giveSpaceBack(e *entry) {
+	s := e.file
+	if s == nil || s.reserved <= s.size || e.lock == nil {
+		return
+	}
+	if ok, err := e.lock.TryLock(durable.OpLockTry, durable.Exclusive); err != nil || !ok {
+		return
+	}
+	info, err := f.root.Stat(durable.OpSessionStat, e.who.path())
+	if err == nil && info.ID == s.id && info.Size == s.size {
+		_ = s.file.Truncate(durable.OpTrim, s.size) // the same size: only what is behind it goes
+	}
+	_ = e.lock.Unlock(durable.OpLockRelease)
+}

@@ -1,0 +1,392 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/flisk-go/flisk/pkg/internal/durable"
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// reserve is the disk space that must be there before a turn begins, so that a
+// full volume is known before the model is paid for.
+const reserve = 64 << 10
+
+var (
+	errReleased = errors.New("the session was released")
+	errBegun    = errors.New("a turn is already begun")
+	errNotBegun = errors.New("no turn is begun")
+)
+
+// held is a session as its holder sees it.
+type held struct {
+	state *state
+	own   bool // the open turn was begun by this holder
+}
+
+// Checkpoint is [Session.Checkpoint].
+func (h *held) Checkpoint() Checkpoint { return h.state.checkpoint() }
+
+// ByKey is [Session.ByKey].
+func (h *held) ByKey(key string) (Turn, bool) {
+	i, ok := h.state.byKey[key]
+	if !ok {
+		return Turn{}, false
+	}
+	return h.state.turn(i, h.own), true
+}
+
+// Last is [Session.Last].
+func (h *held) Last() (Turn, bool) {
+	i := len(h.state.turns) - 1
+	if i < 0 {
+		return Turn{}, false
+	}
+	return h.state.turn(i, h.own), true
+}
+
+// fileSession is a session whose lock this process holds.
+type fileSession struct {
+	held
+	f    *File
+	e    *entry
+	s    *sessionFile
+	gone error // why nothing can be written any more
+}
+
+// Begin is [Session.Begin].
+func (h *fileSession) Begin(b Begin) (Turn, error) {
+	if h.gone != nil {
+		return Turn{}, h.gone
+	}
+	if h.own {
+		return Turn{}, errBegun
+	}
+	s := h.s
+	first, err := s.state.start(h.e.who.name, s.n+1, b)
+	if err != nil {
+		return Turn{}, err
+	}
+	second := attempt{Replica: h.f.replica, Number: 1}
+	now := h.f.options.now()
+	lines := appendLine(nil, s.salt, s.n+1, s.synced, now, first)
+	split := len(lines)
+	if split > writeLimit {
+		return Turn{}, tooLarge("the input", split)
+	}
+	lines = appendLine(lines, s.salt, s.n+2, s.synced, now, second)
+
+	if s.file == nil {
+		err = h.create(lines[:split], lines[split:])
+	} else {
+		err = h.appendBegin(lines)
+	}
+	if err != nil {
+		return Turn{}, err
+	}
+	h.f.writable.Store(true)
+	h.e.mu.Lock()
+	_ = s.state.apply(s.n-1, first) // both fit: start made them
+	_ = s.state.apply(s.n, second)
+	h.e.file = s
+	h.e.mu.Unlock()
+	h.own = true
+	t := s.state.turn(s.state.open, true)
+	h.f.setRunning(h.e, t.ID)
+	return t, nil
+}
+
+// appendBegin appends the two lines of a begin.
+func (h *fileSession) appendBegin(lines []byte) error {
+	if err := h.preallocate(len(lines)); err != nil {
+		return h.f.writeError(h.e.who, err)
+	}
+	if err := h.note(); err != nil {
+		return h.f.writeError(h.e.who, err)
+	}
+	if err := h.append(durable.OpBeginWrite, lines, 2); err != nil {
+		return h.f.writeError(h.e.who, err)
+	}
+	return nil
+}
+
+// create makes the session's file, with the first turn begun in it.
+func (h *fileSession) create(lines ...[]byte) error {
+	f, w, s := h.f, h.e.who, h.s
+	if err := f.ensureShard(w); err != nil {
+		return f.writeError(w, err)
+	}
+	if err := h.note(); err != nil {
+		return f.writeError(w, err)
+	}
+	s.n = uint64(len(lines))
+	next := image{who: w, salt: newSalt(), now: f.options.now(), state: s.state, live: lines}
+	err := f.place(h.e, s, next, durable.WriteOptions{
+		Place: durable.CreateFile, Reserve: reserve,
+		BeforePlace: func() error { return f.clearDeletion(h.e) },
+	})
+	if err == nil {
+		return nil
+	}
+	// When it got its name and that may not be durable, nothing of it was
+	// promised: take it away again.
+	h.unnote()
+	_ = f.root.Remove(durable.OpDeleteRemove, w.path())
+	h.gone = f.writeError(w, err)
+	return h.gone
+}
+
+// preallocate reserves disk space for n bytes and a reply of usual size. It
+// asks for twice of what it needs, to have to ask every other time only.
+func (h *fileSession) preallocate(n int) error {
+	s := h.s
+	need := s.size + int64(n) + reserve
+	if s.reserved >= need {
+		return nil
+	}
+	err := s.file.Preallocate(durable.OpPreallocate, s.size, need+reserve-s.size)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	if err == nil {
+		s.reserved = need + reserve
+	}
+	return err
+}
+
+// note makes the entry by which others find this turn when this process dies.
+func (h *fileSession) note() error {
+	if h.e.noted {
+		return nil
+	}
+	entry, err := h.f.root.Open(durable.OpEntryAdd, h.f.openList(h.f.replica)+"/"+h.e.who.name, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	h.e.noted = true
+	return entry.Close()
+}
+
+// append writes lines behind the last good one. After an error the file is cut
+// back to what it was; when that fails too, nothing can be written any more.
+func (h *fileSession) append(op durable.Op, lines []byte, count uint64) error {
+	s := h.s
+	_, err := s.file.WriteAt(op, lines, s.size)
+	if err == nil {
+		s.size += int64(len(lines))
+		s.n += count
+		return nil
+	}
+	if cut := s.file.Truncate(durable.OpCut, s.size); cut != nil {
+		h.drop(fmt.Errorf("%w: %s: %w, and cutting it back: %w", ErrUnavailable, h.e.who.path(), err, cut))
+	}
+	return err
+}
+
+// drop forgets what is loaded: the next Acquire recovers it from the file.
+func (h *fileSession) drop(why error) {
+	h.gone = why
+	h.f.log.Error("a session cannot be written", "session", h.e.who.session, "error", why)
+	h.e.mu.Lock()
+	h.e.file = nil
+	h.e.mu.Unlock()
+	h.e.noted = false // its entry stays, for whoever looks after this process
+	_ = h.s.file.Close()
+}
+
+// Commit is [Session.Commit].
+func (h *fileSession) Commit(c Commit) (Turn, error) {
+	if h.gone != nil {
+		return Turn{}, h.gone
+	}
+	if !h.own {
+		return Turn{}, errNotBegun
+	}
+	s := h.s
+	p, err := s.state.prepare(c)
+	if err != nil {
+		return Turn{}, err
+	}
+	line := appendLine(nil, s.salt, s.n+1, s.synced, h.f.options.now(), p)
+	if len(line) > writeLimit {
+		return Turn{}, tooLarge("the turn", len(line))
+	}
+	if err := h.check(); err != nil {
+		return Turn{}, err
+	}
+	at := func(point turn.Point) {
+		if c.At != nil {
+			c.At(point)
+		}
+	}
+	if err := h.write(p, line, at); err != nil {
+		return Turn{}, err
+	}
+	h.own = false
+	h.f.setRunning(h.e, "")
+	h.unnote()
+	return s.state.turns[s.state.newest], nil
+}
+
+// check makes sure that the path still names the open file and nobody has
+// written to it: the lock is advisory, and people have editors.
+func (h *fileSession) check() error {
+	info, err := h.f.root.Stat(durable.OpCommitCheck, h.e.who.path())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return unavailable(h.e.who, err)
+	}
+	if err != nil || info.ID != h.s.id || info.Size != h.s.size {
+		h.drop(fmt.Errorf("%w: %s", ErrLostLock, h.e.who.path()))
+		return h.gone
+	}
+	return nil
+}
+
+// write makes a commit durable: write, fdatasync, mark, hint. Whatever fails of
+// the first three, the way out is to write a new file, except that a write that
+// the volume refuses leaves the session as it was.
+func (h *fileSession) write(p commit, line []byte, at func(turn.Point)) error {
+	f, s := h.f, h.s
+	if err := h.append(durable.OpCommitWrite, line, 1); err != nil {
+		if refused := f.writeError(h.e.who, err); h.gone == nil && !errors.Is(refused, ErrUnavailable) {
+			return refused
+		}
+		s.n++ // in the new file
+		return h.writeAnew(p, err, at)
+	}
+	at(turn.PointWritten)
+	if err := s.file.Datasync(durable.OpCommitSync); err != nil {
+		return h.writeAnew(p, err, at)
+	}
+	s.synced = s.n
+	at(turn.PointSynced)
+	mark := appendLine(nil, s.salt, s.n+1, s.synced, f.options.now(), note{kindMark})
+	if err := h.append(durable.OpMarkWrite, mark, 1); err != nil {
+		return h.writeAnew(p, err, at)
+	}
+	f.writeHint(h.e, hint{hintSynced, s.synced})
+	at(turn.PointMarked)
+	h.e.mu.Lock()
+	err := s.state.apply(s.synced, p)
+	h.e.mu.Unlock()
+	return err
+}
+
+// writeAnew writes the session with this commit to a new file, because the old
+// one cannot be trusted with it: an inode whose sync failed once is not synced
+// again. What failed may have reached the disk all the same, so when this fails
+// too, nobody knows.
+func (h *fileSession) writeAnew(p commit, cause error, at func(turn.Point)) error {
+	f, s, e := h.f, h.s, h.e
+	f.log.Error("a commit failed and is written to a new file", "session", e.who.session, "turn", p.Turn, "error", cause)
+	e.mu.Lock()
+	e.file = nil // Replay must not see what is not durable yet
+	e.mu.Unlock()
+	err := s.state.apply(s.n, p)
+	if err == nil {
+		err = f.rewrite(e, s, nil)
+	}
+	if err != nil {
+		h.drop(fmt.Errorf("%w: %s: %w, and then %w", ErrCommitUnknown, e.who.path(), cause, err))
+		return h.gone
+	}
+	h.gone = nil
+	at(turn.PointSynced)
+	f.markRewritten(e, s)
+	at(turn.PointMarked)
+	e.mu.Lock()
+	e.file = s
+	e.mu.Unlock()
+	return nil
+}
+
+// markRewritten follows a rewrite. The header of the new file covers all of it
+// already; mark and hint are more witnesses.
+func (f *File) markRewritten(e *entry, s *sessionFile) {
+	mark := appendLine(nil, s.salt, s.n+1, s.synced, f.options.now(), note{kindMark})
+	if _, err := s.file.WriteAt(durable.OpMarkWrite, mark, s.size); err != nil {
+		_ = s.file.Truncate(durable.OpCut, s.size)
+		return
+	}
+	s.size += int64(len(mark))
+	s.n++
+	f.writeHint(e, hint{hintSynced, s.synced})
+}
+
+// writeHint is best effort: a hint may lag.
+func (f *File) writeHint(e *entry, h hint) {
+	if _, err := e.lock.WriteAt(durable.OpHintWrite, h.encode(e.who), 0); err != nil {
+		f.log.Warn("a hint was not written", "session", e.who.session, "error", err)
+	}
+}
+
+// Fail is [Session.Fail].
+func (h *fileSession) Fail(reason string) error {
+	if h.gone != nil {
+		return h.gone
+	}
+	if !h.own {
+		return errNotBegun
+	}
+	s := h.s
+	p := s.state.fail(reason)
+	line := appendLine(nil, s.salt, s.n+1, s.synced, h.f.options.now(), p)
+	if err := h.append(durable.OpFailWrite, line, 1); err != nil {
+		return h.f.writeError(h.e.who, err)
+	}
+	h.e.mu.Lock()
+	err := s.state.apply(s.n, p)
+	h.e.mu.Unlock()
+	h.own = false
+	h.f.setRunning(h.e, "")
+	h.unnote()
+	return err
+}
+
+// Delivered is [Session.Delivered].
+func (h *fileSession) Delivered() error {
+	if h.gone != nil {
+		return h.gone
+	}
+	s := h.s
+	if s.state.newest < 0 || s.state.turns[s.state.newest].Delivered {
+		return nil
+	}
+	p := note{kindDelivered}
+	line := appendLine(nil, s.salt, s.n+1, s.synced, h.f.options.now(), p)
+	if err := h.append(durable.OpDeliverWrite, line, 1); err != nil {
+		return h.f.writeError(h.e.who, err)
+	}
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	return s.state.apply(s.n, p)
+}
+
+// unnote takes the entry away again: the turn has ended.
+func (h *fileSession) unnote() {
+	if err := h.f.root.Remove(durable.OpEntryRemove, h.f.openList(h.f.replica)+"/"+h.e.who.name); err == nil {
+		h.e.noted = false // else it stays, and says only where to look
+	}
+}
+
+// Release is [Session.Release].
+func (h *fileSession) Release() {
+	if h.e == nil {
+		return
+	}
+	h.f.setRunning(h.e, "")
+	h.f.release(h.e)
+	h.e, h.gone = nil, errReleased
+}
+
+func (f *File) setRunning(e *entry, turnID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e.running = turnID
+}
+
+func tooLarge(what string, size int) error {
+	return fmt.Errorf("%w: %s takes %d bytes, at most %d are allowed", ErrTooLarge, what, size, writeLimit)
+}
