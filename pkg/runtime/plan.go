@@ -9,6 +9,7 @@ import (
 
 // Desired is what shall run, as far as a plan depends on it.
 type Desired struct {
+	Dir     string // of the project
 	Gateway string // the address it shall listen on, "host:port"
 	Agents  []Want // in the order of their names
 }
@@ -39,7 +40,7 @@ const (
 	StartGateway Action = "start gateway" // and whatever keeps replicas alive
 	Start        Action = "start"         // a generation of Replica; nothing is sent to it yet
 	Await        Action = "await"         // until that generation is ready; its exit ends the plan
-	Switch       Action = "switch routes" // to exactly Serve
+	Switch       Action = "switch routes" // to exactly Serve, for the project in its present directory
 	Confirm      Action = "confirm"       // that Agent answers ready through the gateway, by the new routes
 	Stop         Action = "stop"          // a generation of Replica, through its drain
 	StopGateway  Action = "stop gateway"
@@ -177,8 +178,11 @@ func converge(desired Desired, observed Observed) Plan {
 		plan = append(plan, Step{Do: StartGateway, Cause: "nothing listens on " + desired.Gateway + " yet"})
 	}
 	plan = slices.Concat(plan, starts, awaits)
-	if !sameRefs(serve, serving(observed)) {
+	switch {
+	case !sameRefs(serve, serving(observed)):
 		plan = append(plan, Step{Do: Switch, Serve: serve, Cause: "these are ready and as desired"})
+	case observed.Gateway != "" && observed.Dir != desired.Dir:
+		plan = append(plan, Step{Do: Switch, Serve: serve, Cause: "the project moved to " + desired.Dir})
 	}
 	return slices.Concat(plan, confirms, stops)
 }

@@ -83,6 +83,9 @@ stop           bot-1.1           replaced by bot-1.2
 			running(replica("bot-1", 1, "c1", "s1"), replica("bot-1", 2, "c2", "s1").in(Failing, false)), OpUp, `
 stop           bot-1.2           replaced by bot-1.1
 `},
+		{"C18: a project that was moved", Desired{"/new", here, []Want{{"bot", 1, "c1", "s1"}}}, running(replica("bot-1", 1, "c1", "s1")), OpUp, `
+switch routes  bot-1.1           the project moved to /new
+`},
 		{"a gateway without anything", bot(1, "c1", "s1"), running(), OpUp, `
 build          bot               it does not run
 start          bot-1.1           it does not run

@@ -1,0 +1,259 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// apply does the steps of one plan. It decides nothing; it remembers what it
+// did, so that a plan that fails can be taken back.
+type apply struct {
+	d      *Driver
+	p      runtime.Progress
+	client *client
+	target target
+	before switchRequest // what served when the plan began
+	grace  time.Duration // the longest that a stop may take
+
+	spawned  bool          // the supervisor is this plan's
+	started  []runtime.Ref // not committed yet
+	switched bool
+}
+
+func (d *Driver) newApply(p runtime.Progress, l look) *apply {
+	a := &apply{d: d, p: p, client: newClient(d.place.control()), grace: longestGrace(d.o.Stack)}
+	if l.answer != nil {
+		a.before, a.grace = l.answer.Serve, max(a.grace, l.answer.Grace)
+	}
+	return a
+}
+
+// run does the steps in order and ends at the first that fails, or when ctx
+// ends. From the first stop on there is no way back and no giving up: what is
+// stopped was replaced or is not wanted, and its drain is not to be cut.
+func (a *apply) run(ctx context.Context, plan runtime.Plan) error {
+	for len(plan) > 0 {
+		n := 1
+		for n < len(plan) && plan[n].Do == plan[0].Do {
+			n++
+		}
+		if err := a.group(ctx, plan[:n]); err != nil {
+			return err
+		}
+		plan = plan[n:]
+	}
+	return nil
+}
+
+// group does neighbouring steps of one action. The ones that wait, wait at the
+// same time.
+func (a *apply) group(ctx context.Context, steps []runtime.Step) error {
+	switch steps[0].Do {
+	case runtime.Await:
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		return together(steps, func(s runtime.Step) error {
+			err := a.await(ctx, s.Ref())
+			if err != nil {
+				cancel(err) // the others' waiting is for nothing
+			}
+			return context.Cause(ctx)
+		})
+	case runtime.Stop:
+		a.spawned, a.switched, a.started = false, false, nil
+		return together(steps, func(s runtime.Step) error {
+			return a.stop(ctx, s.Ref(), stopRequest{Ref: s.Ref()})
+		})
+	}
+	for _, s := range steps {
+		if err := a.step(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// together does all steps at once and returns the error of the first of them
+// that has one.
+func together(steps []runtime.Step, do func(runtime.Step) error) error {
+	errs := make([]error, len(steps))
+	var all sync.WaitGroup
+	for i, s := range steps {
+		all.Go(func() { errs[i] = do(s) })
+	}
+	all.Wait()
+	return cmp.Or(errs...)
+}
+
+func (a *apply) step(ctx context.Context, s runtime.Step) error {
+	if ctx.Err() != nil && s.Do != runtime.StopGateway {
+		return context.Cause(ctx)
+	}
+	switch s.Do {
+	case runtime.Build:
+		return a.d.build(ctx, a.p, a.target.agent(s.Agent))
+	case runtime.StartGateway:
+		return a.startGateway(ctx)
+	case runtime.Start:
+		return a.start(ctx, s.Ref())
+	case runtime.Switch:
+		return a.switchRoutes(ctx, s.Serve)
+	case runtime.Confirm:
+		return a.confirm(ctx, s.Agent)
+	case runtime.StopGateway:
+		return a.stopGateway(ctx)
+	}
+	return fmt.Errorf("the process runtime has no action %q", s.Do)
+}
+
+func (a *apply) startGateway(ctx context.Context) error {
+	end := a.p.Begin("start gateway")
+	err := a.d.spawn(ctx)
+	a.spawned = err == nil
+	end(a.d.o.Stack.Gateway.URL(), err)
+	return err
+}
+
+func (a *apply) start(ctx context.Context, ref runtime.Ref) error {
+	if err := a.client.call(ctx, pathStart, a.target.agent(ref.Agent).start(ref), nil); err != nil {
+		return err
+	}
+	a.started = append(a.started, ref)
+	return nil
+}
+
+func (a *apply) await(ctx context.Context, ref runtime.Ref) error {
+	end := a.p.Begin("start " + ref.Replica)
+	began := time.Now()
+	var reply awaitReply
+	err := a.client.call(ctx, pathAwait, awaitRequest{ref, a.d.o.ReadyTimeout}, &reply)
+	if err == nil && !reply.Ready {
+		f := fault.New(fault.Failed, "flisk logs "+ref.Agent+" shows more", "%s %s", ref.Replica, reply.Detail)
+		f.Detail = strings.Join(reply.Log, "\n")
+		err = f
+	}
+	end("ready after "+seconds(time.Since(began)), err)
+	return err
+}
+
+func (a *apply) switchRoutes(ctx context.Context, serve []runtime.Ref) error {
+	a.switched = true // also when the answer gets lost
+	return a.client.call(ctx, pathSwitch, a.target.routes(serve), nil)
+}
+
+// confirm asks for an agent's readiness as a client does, until it is answered
+// by the table that the gateway has now.
+func (a *apply) confirm(ctx context.Context, agent string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, a.d.o.ReadyTimeout,
+		fault.New(fault.Failed, "flisk logs "+agent+" may show why", "agent %q does not answer ready through the gateway", agent))
+	defer cancel()
+	ask := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // and no proxy: it is this machine
+	tick := time.NewTicker(gonePoll)
+	defer tick.Stop()
+	for {
+		var now observeReply
+		if err := a.client.call(ctx, pathObserve, nil, &now); err != nil {
+			return err
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, now.URL+turn.AgentReadyPath(agent), nil)
+		if err != nil {
+			return err
+		}
+		if resp, err := ask.Do(req); err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK && resp.Header.Get(turn.HeaderRoutes) == now.Routes {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// stop takes a replica through its drain. Only Force makes it shorter, never
+// ctx.
+func (a *apply) stop(ctx context.Context, ref runtime.Ref, request stopRequest) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.grace+stopSlack)
+	defer cancel()
+	end := a.p.Begin("stop " + ref.Replica)
+	began := time.Now()
+
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-over:
+		case <-a.d.o.Force:
+			forced := request
+			forced.Force = true
+			_ = a.client.call(ctx, pathStop, forced, nil) // the first call sees the outcome
+		}
+	})
+	var reply stopReply
+	err := a.client.call(ctx, pathStop, request, &reply)
+	close(over)
+	watch.Wait()
+
+	detail := reply.Exit + " after " + seconds(time.Since(began))
+	if reply.Killed {
+		detail = "killed after " + seconds(time.Since(began)) + "; what it had not committed is lost"
+	}
+	end(detail, err)
+	return err
+}
+
+func (a *apply) stopGateway(ctx context.Context) error {
+	end := a.p.Begin("stop gateway")
+	err := a.d.shutDown(context.WithoutCancel(ctx), a.client)
+	end("", err)
+	return err
+}
+
+// shutDown ends the supervisor and waits until it is gone; it removes the run
+// directory itself.
+func (d *Driver) shutDown(ctx context.Context, c *client) error {
+	id, ok := d.place.supervisor()
+	if !ok {
+		return errGone
+	}
+	if err := c.call(ctx, pathShutdown, stopRequest{}, nil); err != nil && !unreachable(err) {
+		return err
+	}
+	gone, err := d.waitGone(ctx, id, time.Now().Add(copyGrace+stopSlack))
+	if err == nil && !gone {
+		err = d.endSupervisor(ctx, id)
+	}
+	return err
+}
+
+// rollBack stops what the failed plan started, and gives the gateway back what
+// served before. The volume is not touched.
+func (a *apply) rollBack(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	var errs []error
+	if a.switched && !a.spawned {
+		errs = append(errs, a.client.call(ctx, pathSwitch, a.before, nil))
+	}
+	for _, ref := range a.started {
+		errs = append(errs, a.stop(ctx, ref, stopRequest{Ref: ref, Grace: rollbackGrace}))
+	}
+	if a.spawned {
+		errs = append(errs, a.stopGateway(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func seconds(t time.Duration) string { return fmt.Sprintf("%.1f s", t.Seconds()) }

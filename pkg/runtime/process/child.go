@@ -1,0 +1,216 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/internal/proc"
+	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// How a replica is asked whether it is ready.
+const (
+	startPoll  = 25 * time.Millisecond // until it first is
+	readyPoll  = 100 * time.Millisecond
+	askTimeout = 2 * time.Second // for one answer
+)
+
+// logTail is how long the output of a dead process is waited for. Its group is
+// dead as well then, so only a process that left the group can keep the pipe
+// open.
+const logTail = 2 * time.Second
+
+// lifelineFD is where a replica finds its end of the supervisor's pipe: the
+// first descriptor after the standard ones.
+const lifelineFD = 3
+
+// child is one process of a replica.
+type child struct {
+	cmd      *exec.Cmd
+	record   record
+	path     string // of the record
+	endpoint stack.Endpoint
+	started  time.Time
+	lifeline *os.File // closing it tells the process to drain
+
+	exited chan struct{} // closed when it is reaped, its group is gone and its output is read
+	exit   string        // how it ended; for reading after exited
+}
+
+// launch starts a process of the replica: n counts them from 0.
+func (k *keeper) launch(n int) (*child, error) {
+	name := incarnation(k.Replica, k.Generation, n)
+	socket := filepath.Join(k.dir, name+socketSuffix)
+	env := k.Env
+	env.Listen, env.Lifeline = "unix:"+socket, lifelineFD
+
+	lifelineR, lifelineW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer lifelineR.Close() // the process has its own copy
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, lifelineW.Close())
+	}
+	defer outW.Close()
+
+	cmd := &exec.Cmd{
+		Path:        k.Binary,
+		Args:        []string{filepath.Base(k.Binary)},
+		Dir:         k.WorkDir,
+		Env:         append(slices.Clone(k.Inherit), env.Encode()...),
+		Stdout:      outW,
+		Stderr:      outW,
+		ExtraFiles:  []*os.File{lifelineR},
+		SysProcAttr: proc.NewGroup(),
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(err, lifelineW.Close(), outR.Close())
+	}
+	c := &child{
+		cmd:      cmd,
+		path:     filepath.Join(k.dir, name+recordSuffix),
+		endpoint: stack.Endpoint{Replica: name, Network: "unix", Address: socket},
+		started:  time.Now(),
+		lifeline: lifelineW,
+		exited:   make(chan struct{}),
+	}
+	// It is not reaped yet, so its number is its own, even if it has ended.
+	start, err := proc.StartTime(cmd.Process.Pid)
+	id := proc.Identity{PID: cmd.Process.Pid, Start: start, Group: cmd.Process.Pid}
+	c.record = record{Identity: id, Ref: k.Ref, Socket: socket, Code: k.Code, Grace: k.Grace}
+	if err == nil {
+		err = writeFile(c.path, c.record)
+	}
+	go c.reap(outR, k.output)
+	if err != nil { // without a record nobody would find it again
+		c.kill()
+		<-c.exited
+		c.cleanUp()
+		return nil, fmt.Errorf("write its record: %w", err)
+	}
+	return c, nil
+}
+
+// reap waits for the process, ends what it leaves in its group, and reads its
+// output to the end.
+func (c *child) reap(out *os.File, output func(string)) {
+	defer close(c.exited)
+	var read sync.WaitGroup
+	read.Go(func() { copyLines(out, output) })
+
+	err := c.cmd.Wait()
+	c.kill()
+
+	late := time.AfterFunc(logTail, func() { _ = out.SetReadDeadline(time.Now()) })
+	read.Wait()
+	late.Stop()
+	_ = out.Close() // only read
+	c.exit = c.cmd.ProcessState.String()
+	if c.cmd.ProcessState == nil {
+		c.exit = err.Error()
+	}
+}
+
+// terminate asks the process, not its group, to drain: what it runs for a turn
+// in flight is needed to finish that turn.
+func (c *child) terminate() {
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // os.ErrProcessDone: it ended by itself
+}
+
+// kill ends what there is of the process and its group at once.
+func (c *child) kill() {
+	_ = c.record.SignalGroup(syscall.SIGKILL) // os.ErrProcessDone: it left nothing
+}
+
+// cleanUp removes what the process leaves in the run directory.
+func (c *child) cleanUp() {
+	_ = c.lifeline.Close()
+	for _, path := range []string{c.record.Socket, c.path} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			continue // the run directory is removed as a whole in the end
+		}
+	}
+}
+
+// answer is what a replica says about being ready.
+type answer struct {
+	ready  bool
+	reason string // why not, in its own words, if it can be asked
+}
+
+// pollReady asks the process whether it is ready until ctx ends, and sends each
+// change of the answer, beginning with the first that is not "not yet".
+func (c *child) pollReady(ctx context.Context, changes chan<- answer) {
+	tick := time.NewTicker(startPoll)
+	defer tick.Stop()
+	for was := (answer{}); ; {
+		if now := askReady(ctx, c.endpoint); now != was {
+			if now.ready {
+				tick.Reset(readyPoll)
+			}
+			was = now
+			select {
+			case <-ctx.Done():
+				return
+			case changes <- now:
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func askReady(ctx context.Context, e stack.Endpoint) answer {
+	var body turn.Ready
+	status, err := askAgent(ctx, e, turn.ReadyPath, &body)
+	if err != nil {
+		return answer{}
+	}
+	return answer{status == http.StatusOK, body.Reason}
+}
+
+// askAgent gets one of an agent's own endpoints, on a connection of its own: an
+// idle one would hold up the agent's drain.
+func askAgent(ctx context.Context, e stack.Endpoint, path string, body any) (status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	ask := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, e.Network, e.Address)
+		},
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+path, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := ask.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	// The status is the answer; a body that is not what it should be only lacks
+	// the reason.
+	_ = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(body)
+	return resp.StatusCode, nil
+}

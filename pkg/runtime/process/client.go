@@ -1,0 +1,81 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+)
+
+// errOtherVersion says that the supervisor does not speak this control API.
+var errOtherVersion = errors.New("the running supervisor is of another flisk version")
+
+// client talks to the supervisor of a run directory. How long a call may take
+// is up to its context: a stop takes as long as a drain.
+type client struct{ http *http.Client }
+
+func newClient(socket string) *client {
+	return &client{&http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true, // no idle connection to keep a supervisor from ending
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		},
+	}}}
+}
+
+// call sends a request, and reads the answer into reply unless it is nil. A
+// fault of the supervisor comes back as the fault it was.
+func (c *client) call(ctx context.Context, path string, request, reply any) error {
+	method, body := http.MethodGet, []byte(nil)
+	if request != nil {
+		var err error
+		if body, err = json.Marshal(request); err != nil {
+			return err
+		}
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://supervisor"+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("ask the supervisor: %w", err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask the supervisor: %w", err)
+	case resp.StatusCode == http.StatusNotFound:
+		return errOtherVersion
+	case resp.StatusCode != http.StatusOK:
+		var w wireFault
+		if err := json.Unmarshal(answer, &w); err != nil || w.Message == "" {
+			return fmt.Errorf("the supervisor answered %s: %q", resp.Status, answer)
+		}
+		return w.err()
+	case reply == nil:
+		return nil
+	}
+	return json.Unmarshal(answer, reply)
+}
+
+// unreachable reports whether err means that nobody serves the control socket,
+// as opposed to an answer that one did not like.
+func unreachable(err error) bool {
+	_, op := errors.AsType[*net.OpError](err)
+	return op || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+func asFault(err error) (*fault.Fault, bool) { return errors.AsType[*fault.Fault](err) }

@@ -1,0 +1,309 @@
+package process
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/stack"
+)
+
+// How fast a replica that does not get ready is started again. One that had
+// been ready is started at once.
+const (
+	firstBackoff = 250 * time.Millisecond
+	lastBackoff  = 5 * time.Second
+)
+
+// lastLines is how much of a replica's output is kept for an error message.
+const lastLines = 20
+
+// keeper keeps one generation of a replica alive, from its start until it is
+// told to stop. Its goroutine is run; everything else may be called at once.
+type keeper struct {
+	startRequest
+	dir string       // where sockets and records go
+	log *logFile     // of the agent; shared with other replicas
+	say func(string) // a line for the supervisor's own log
+	hub hub
+
+	stopping chan struct{} // closed by stop
+	forced   chan struct{} // closed by force
+	done     chan struct{} // closed by the supervisor when run returned
+	budget   time.Duration // of the stop; set before stopping is closed
+	once     struct{ stop, force sync.Once }
+
+	mu       sync.Mutex
+	news     chan struct{} // closed, and replaced, at every change of what is below
+	state    runtime.State
+	child    *child // nil between two
+	restarts int
+	exit     string // how the last process ended
+	reason   string // why it says that it is not ready, if it does
+	killed   bool   // its stop took SIGKILL
+	tail     []string
+}
+
+// hub is how a keeper reaches the gateway, by way of the supervisor.
+type hub interface {
+	// changed is called when what serving answers is another; on its return
+	// the gateway acts by it.
+	changed()
+
+	// letGo waits until nothing that the gateway gave to an endpoint is in
+	// flight, or for a short while: what is in flight then was accepted, and
+	// belongs to the drain.
+	letGo(e stack.Endpoint)
+}
+
+func newKeeper(r startRequest, dir string, log *logFile, say func(string), h hub) *keeper {
+	return &keeper{
+		startRequest: r, dir: dir, log: log, say: say, hub: h,
+		stopping: make(chan struct{}), forced: make(chan struct{}), done: make(chan struct{}),
+		budget: r.Grace,
+		news:   make(chan struct{}), state: runtime.Starting,
+	}
+}
+
+// run starts the replica again and again until stop is called, and returns when
+// its last process and everything in its group is gone.
+func (k *keeper) run() {
+	backoff := firstBackoff
+	for n := 0; ; n++ {
+		c, err := k.launch(n)
+		wasReady := false
+		if err != nil {
+			k.ended(err.Error())
+		} else {
+			k.update(func() { k.child, k.state, k.restarts = c, runtime.Starting, n })
+			wasReady = k.attend(c)
+		}
+		if k.isStopping() {
+			return
+		}
+		if wasReady {
+			backoff = firstBackoff
+			k.note("ended (" + k.lastExit() + "); starting it again")
+			continue
+		}
+		k.note("ended before it was ready (" + k.lastExit() + "); starting it again in " + backoff.String())
+		k.update(func() { k.state = runtime.Failing })
+		select {
+		case <-k.stopping:
+			return
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, lastBackoff)
+	}
+}
+
+// attend sees one process through to its end, and reports whether it had been
+// ready.
+func (k *keeper) attend(c *child) (wasReady bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	answers := make(chan answer)
+	var polls sync.WaitGroup
+	polls.Go(func() { c.pollReady(ctx, answers) })
+	defer polls.Wait()
+	defer cancel()
+
+	stopping, forced := k.stopping, k.forced
+	var grace <-chan time.Time
+	for {
+		select {
+		case a := <-answers:
+			if grace != nil {
+				continue // it is on its way out; nothing is sent to it any more
+			}
+			wasReady = wasReady || a.ready
+			k.update(func() { k.state, k.reason = stateOf(a.ready, wasReady), a.reason })
+			k.hub.changed()
+		case <-stopping:
+			stopping = nil
+			k.update(func() { k.state = runtime.Draining })
+			k.hub.changed()
+			k.hub.letGo(c.endpoint)
+			c.terminate()
+			grace = time.After(k.budget)
+		case <-grace:
+			k.update(func() { k.killed = true })
+			k.note("did not end within " + k.budget.String() + " of SIGTERM; killing it")
+			c.kill()
+			grace = make(chan time.Time) // never again
+		case <-forced:
+			forced = nil
+			k.update(func() { k.killed = true })
+			c.kill()
+		case <-c.exited:
+			k.ended(c.exit)
+			k.hub.changed()
+			c.cleanUp()
+			return wasReady
+		}
+	}
+}
+
+func stateOf(ready, wasReady bool) runtime.State {
+	switch {
+	case ready:
+		return runtime.Ready
+	case wasReady:
+		return runtime.Draining
+	}
+	return runtime.Starting
+}
+
+// stop begins the end: no new requests, SIGTERM, and SIGKILL to the group when
+// it is not gone within grace. It does not wait; done does.
+func (k *keeper) stop(grace time.Duration) {
+	k.once.stop.Do(func() {
+		if grace > 0 {
+			k.budget = min(grace, k.budget)
+		}
+		close(k.stopping)
+	})
+}
+
+// force ends a stop at once. It implies stop.
+func (k *keeper) force() {
+	k.stop(0)
+	k.once.force.Do(func() { close(k.forced) })
+}
+
+func (k *keeper) isStopping() bool {
+	select {
+	case <-k.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// await returns when the replica is ready, or has failed to get ready, or is
+// being stopped, or the time is over.
+func (k *keeper) await(ctx context.Context, within time.Duration) (awaitReply, error) {
+	over := time.NewTimer(within)
+	defer over.Stop()
+	for {
+		k.mu.Lock()
+		state, news := k.state, k.news
+		reply := awaitReply{Log: slices.Clone(k.tail)}
+		exit, reason := k.exit, k.reason
+		k.mu.Unlock()
+		switch {
+		case state == runtime.Ready:
+			return awaitReply{Ready: true}, nil
+		case state == runtime.Failing:
+			reply.Detail = "ended before it was ready (" + exit + ")"
+			return reply, nil
+		case k.isStopping():
+			reply.Detail = "is being stopped"
+			return reply, nil
+		}
+		select {
+		case <-ctx.Done():
+			return reply, context.Cause(ctx)
+		case <-over.C:
+			reply.Detail = "was not ready within " + within.String()
+			if reason != "" {
+				reply.Detail += ": " + reason
+			}
+			return reply, nil
+		case <-k.stopping:
+		case <-news:
+		}
+	}
+}
+
+// kill sends SIGKILL to the present process and everything in its group, and
+// waits until it is dead. It reports what it killed; false when there is no
+// process right now.
+func (k *keeper) kill(ctx context.Context) (runtime.Replica, bool, error) {
+	k.mu.Lock()
+	c := k.child
+	k.mu.Unlock()
+	if c == nil {
+		return runtime.Replica{}, false, nil
+	}
+	seen := k.observe()
+	c.kill()
+	select {
+	case <-ctx.Done():
+		return seen, true, context.Cause(ctx)
+	case <-c.exited:
+		return seen, true, nil
+	}
+}
+
+func (k *keeper) observe() runtime.Replica {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := runtime.Replica{
+		Agent: k.Agent, Name: k.Replica, Generation: k.Generation,
+		State: k.state, Restarts: k.restarts, Code: k.Code, Settings: k.Settings,
+	}
+	if k.child != nil {
+		r.PID, r.Started = k.child.record.PID, k.child.started
+	}
+	if k.state == runtime.Failing {
+		r.Detail = k.exit
+	}
+	return r
+}
+
+// serving is the endpoint that may get requests right now, if there is one.
+func (k *keeper) serving() (stack.Endpoint, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.child == nil || k.state != runtime.Ready {
+		return stack.Endpoint{}, false
+	}
+	return k.child.endpoint, true
+}
+
+func (k *keeper) stopped() stopReply {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return stopReply{Exit: k.exit, Killed: k.killed}
+}
+
+func (k *keeper) lastExit() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.exit
+}
+
+// ended notes the end of a process. Its successor, if any, is not ready yet.
+func (k *keeper) ended(how string) {
+	k.update(func() { k.child, k.exit, k.state = nil, how, runtime.Starting })
+}
+
+// update changes the fields below mu and wakes whoever waits for news.
+func (k *keeper) update(change func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	change()
+	close(k.news)
+	k.news = make(chan struct{})
+}
+
+// output takes a line that the replica wrote.
+func (k *keeper) output(line string) {
+	_ = k.log.write(k.Replica, line) // a full disk must not stop the agent; the tail below still has it
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.tail) == lastLines {
+		k.tail = slices.Delete(k.tail, 0, 1)
+	}
+	k.tail = append(k.tail, line)
+}
+
+// note says something about the replica where its readers see it: among its own
+// lines, and in the supervisor's log.
+func (k *keeper) note(what string) {
+	_ = k.log.write(k.Replica, "[flisk] "+what)
+	k.say(k.Replica + " generation " + strconv.Itoa(k.Generation) + " " + what)
+}

@@ -1,0 +1,462 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/internal/proc"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/stack"
+)
+
+// load sends turns from several clients until it is told to stop. None of them
+// retries.
+type load struct {
+	stop chan struct{}
+	all  sync.WaitGroup
+	sent atomic.Int64
+	mu   sync.Mutex
+	bad  []string
+	code map[string]int // how often each code answered
+}
+
+func (r *rig) load(clients int, input string) *load {
+	l := &load{stop: make(chan struct{}), code: map[string]int{}}
+	for range clients {
+		l.all.Go(func() {
+			for {
+				select {
+				case <-l.stop:
+					return
+				default:
+				}
+				status, body := r.turn("bot", input)
+				l.sent.Add(1)
+				l.mu.Lock()
+				if code, _, _ := strings.Cut(body, " "); status == http.StatusOK {
+					l.code[code]++
+				} else {
+					l.bad = append(l.bad, fmt.Sprintf("%d %s", status, body))
+				}
+				l.mu.Unlock()
+			}
+		})
+	}
+	return l
+}
+
+func (l *load) end() { close(l.stop); l.all.Wait() }
+
+func (l *load) answered(code string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.code[code]
+}
+
+func TestC25_ReplacedUnderLoad(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.o.Stack.Agents[0].Replicas = 2
+	ops := testAgentSpec(t, "ops")
+	r.o.Stack.Agents = append(r.o.Stack.Agents, ops)
+	r.install("ops", "c1")
+	r.up()
+	l := r.load(4, "5ms")
+	eventually(t, "the first answers", func() bool { return l.answered("c1") > 40 })
+
+	// A turn that outlives its replica's replacement is answered by it (C12).
+	slow := make(chan string, 1)
+	go func() {
+		status, body := r.turn("bot", "1500ms")
+		slow <- fmt.Sprint(status, " ", body)
+	}()
+	r.logged("bot", "turn of 1.5s begins")
+
+	r.change("c2")
+	before := r.observe()
+	r.up()
+	after := r.observe()
+	if got := <-slow; !strings.HasPrefix(got, "200 c1 ") {
+		t.Errorf("the turn in flight was answered %q", got)
+	}
+	eventually(t, "answers of the new code", func() bool { return l.answered("c2") > 100 })
+	l.end()
+	if len(l.bad) > 0 {
+		t.Errorf("%d of %d turns failed: %q", len(l.bad), l.sent.Load(), l.bad[0])
+	}
+	if l.sent.Load() < 200 {
+		t.Errorf("only %d turns were sent", l.sent.Load())
+	}
+	if len(after.Replicas) != 3 || after.Routes == before.Routes {
+		t.Fatalf("before %+v\nafter  %+v", before, after)
+	}
+	for _, bot := range after.Replicas[:2] {
+		if bot.Generation != 2 || bot.Code != "c2" || bot.State != runtime.Ready || bot.Restarts != 0 {
+			t.Errorf("replica: %+v", bot)
+		}
+	}
+	if !strings.Contains(r.p.String(), "end stop bot-1: exit status 0") {
+		t.Errorf("the old replica did not exit 0:\n%s", r.p)
+	}
+	t.Logf("%d turns, %v", l.sent.Load(), l.code)
+	// Nothing of the old code is kept, and nothing of the new is built again.
+	programs, err := os.ReadDir(r.place().build)
+	if err != nil || len(programs) != 2 {
+		t.Errorf("programs: %v, %v", programs, err)
+	}
+}
+
+func TestC15_DownLetsTurnsFinish(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	answer := make(chan string, 1)
+	go func() {
+		status, body := r.turn("bot", "1s")
+		answer <- fmt.Sprint(status, " ", body)
+	}()
+	r.logged("bot", "turn of 1s begins")
+	ctx, cancel := interruptible(t)
+	cancelled := context.AfterFunc(ctx, func() {})
+	defer cancelled()
+	time.AfterFunc(200*time.Millisecond, cancel) // the first Ctrl-C keeps waiting
+	if _, err := r.driver().Down(ctx, r.p); err != nil {
+		t.Errorf("down: %v", err)
+	}
+	if got := <-answer; !strings.HasPrefix(got, "200 c1 ") {
+		t.Errorf("the turn in flight was answered %q", got)
+	}
+	r.mustBeClean()
+}
+
+func TestDownCanBeForced(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.mode(modeStubborn)
+	r.up()
+	agent := identify(t, r.replica().PID)
+	child := r.child()
+	force := make(chan struct{})
+	r.o.Force = force
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.driver().Down(t.Context(), r.p)
+		ended <- err
+	}()
+	eventually(t, "the drain to begin", func() bool { return r.replica().State == runtime.Draining })
+	close(force)
+	if err := <-ended; err != nil {
+		t.Errorf("down: %v", err)
+	}
+	if !strings.Contains(r.p.String(), "end stop bot-1: killed after") {
+		t.Errorf("nobody was warned:\n%s", r.p)
+	}
+	mustBeGone(t, agent)
+	mustBeGone(t, child)
+	r.mustBeClean()
+}
+
+func TestC12_TheGraceEndsWithSIGKILLOfTheGroup(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.mode(modeStubborn)
+	r.o.Stack.Agents[0].StopGrace = 500 * time.Millisecond
+	r.up()
+	agent, child := identify(t, r.replica().PID), r.child()
+	began := time.Now()
+	r.down()
+	if took := time.Since(began); took < 500*time.Millisecond {
+		t.Errorf("down took %s, less than the grace", took)
+	}
+	if !strings.Contains(r.p.String(), "end stop bot-1: killed after") {
+		t.Errorf("nobody was warned:\n%s", r.p)
+	}
+	mustBeGone(t, agent)
+	mustBeGone(t, child)
+}
+
+// child is the process that a stubborn agent started.
+func (r *rig) child() proc.Identity {
+	r.t.Helper()
+	_, pid, _ := strings.Cut(r.logged("bot", "child "), "child ")
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return identify(r.t, n)
+}
+
+func TestC25_KilledAgentComesBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	before := r.replica()
+	agent := identify(t, before.PID)
+	killed, err := r.driver().Kill(t.Context(), "bot")
+	if err != nil || len(killed) != 1 || killed[0].PID != before.PID {
+		t.Fatalf("kill: %+v, %v", killed, err)
+	}
+	gap := time.Now()
+	mustBeGone(t, agent)
+	// The gateway holds the request: no retry here.
+	r.mustTurn("bot", "")
+	if took := time.Since(gap); took > 5*time.Second { // 1 s promised, 5 times that on a busy machine
+		t.Errorf("the gap was %s", took)
+	} else {
+		t.Logf("the gap was %s", took)
+	}
+	after := r.replica()
+	if after.State != runtime.Ready || after.PID == before.PID || after.Restarts != 1 || after.Generation != 1 {
+		t.Errorf("replica: %+v", after)
+	}
+	r.logged("bot", "[flisk] ended (signal: killed); starting it again")
+	if report := r.up(); report.Changed {
+		t.Error("up after a restart changed something")
+	}
+	if _, err := r.driver().Kill(t.Context(), "nobody"); fault.KindOf(err) != fault.Failed {
+		t.Errorf("kill nobody: %v", err)
+	}
+}
+
+func TestC12_TerminatedAgentDrainsAndComesBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	answer := make(chan string, 1)
+	go func() {
+		status, body := r.turn("bot", "1s")
+		answer <- fmt.Sprint(status, " ", body)
+	}()
+	r.logged("bot", "turn of 1s begins")
+	agent := identify(t, r.replica().PID)
+	if err := agent.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the supervisor to see the drain", func() bool { return r.replica().State == runtime.Draining })
+	r.mustTurn("bot", "") // held until its successor is ready
+	if got := <-answer; !strings.HasPrefix(got, "200 c1 ") {
+		t.Errorf("the turn in flight was answered %q", got)
+	}
+}
+
+func TestAnAgentThatStopsGettingReadyBacksOff(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	// From now on its program fails at once.
+	program := filepath.Join(r.place().build, "bot-c1")
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho broken; exit 9\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.driver().Kill(t.Context(), "bot"); err != nil {
+		t.Fatal(err)
+	}
+	r.logged("bot", "ended before it was ready (exit status 9); starting it again in 500ms")
+	eventually(t, "the failure to be seen", func() bool {
+		bot := r.replica()
+		return bot.State == runtime.Failing && bot.Detail == "exit status 9" && bot.Restarts >= 2
+	})
+	// A second up says so, and changes nothing.
+	_, err := r.driver().Up(t.Context(), r.p)
+	if f, ok := asFault(err); !ok || f.Kind != fault.Failed || !strings.Contains(f.Detail, "broken") {
+		t.Errorf("up: %v", err)
+	}
+	r.replica()
+}
+
+func TestSupervisorIsKilled(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		r.turn("bot", "700ms") // cut: its gateway dies
+	}()
+	r.logged("bot", "turn of 700ms begins")
+	agent := identify(t, r.replica().PID)
+	supervisor := r.supervisor()
+	if err := supervisor.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-answered
+	o := r.observe()
+	if !o.Running || o.URL != "" || len(o.Replicas) != 1 || o.Replicas[0].PID != agent.PID || len(o.Stale) != 1 {
+		t.Errorf("observed with the agent draining: %+v", o)
+	}
+	r.up() // waits for it
+	if alive, err := agent.Alive(); alive || err != nil {
+		t.Errorf("the old agent lives beside the new one: %v", err)
+	}
+	if !strings.Contains(r.p.String(), "left of a supervisor that was killed: drained") {
+		t.Errorf("progress:\n%s", r.p)
+	}
+	r.mustTurn("bot", "")
+
+	agent = identify(t, r.replica().PID)
+	if err := r.supervisor().Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	mustBeGone(t, agent) // without anybody's help
+	if o := r.observe(); o.Running || len(o.Stale) != 1 {
+		t.Errorf("observed with the agent gone: %+v", o)
+	}
+	if report := r.down(); !report.Changed {
+		t.Errorf("report of down: %+v", report)
+	}
+}
+
+func TestSupervisorIsKilledAndItsReplicaDoesNotListen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.mode(modeStubborn)
+	r.o.Stack.Agents[0].StopGrace = noticeTime + 500*time.Millisecond
+	r.up()
+	agent, child := identify(t, r.replica().PID), r.child()
+	if err := r.supervisor().Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.down()
+	mustBeGone(t, agent)
+	mustBeGone(t, child)
+	if !strings.Contains(r.p.String(), "left of a supervisor that was killed: killed") {
+		t.Errorf("progress:\n%s", r.p)
+	}
+}
+
+func TestTerminatedSupervisorCleansUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	agent, supervisor := identify(t, r.replica().PID), r.supervisor()
+	if err := supervisor.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	mustBeGone(t, agent)
+	mustBeGone(t, supervisor)
+	r.mustBeClean()
+	if report := r.down(); report.Changed {
+		t.Errorf("report of down: %+v", report)
+	}
+}
+
+func TestStoppedSupervisorIsEnded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.o.Stack.Agents[0].StopGrace = 300 * time.Millisecond
+	r.up()
+	supervisor := r.supervisor()
+	if err := supervisor.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if o := r.observe(); !o.Running || len(o.Stale) != 1 || !strings.Contains(o.Stale[0], "does not answer") {
+		t.Errorf("observed: %+v", o)
+	}
+	force := make(chan struct{})
+	close(force)
+	r.o.Force = force
+	r.down()
+	mustBeGone(t, supervisor)
+}
+
+func TestStaleRecordIsNeverSignalled(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if err := r.place().makeRunDir(); err != nil {
+		t.Fatal(err)
+	}
+	// Somebody else's process has the pid now: this very one. If it got a
+	// signal, the test would not end well.
+	me := identify(t, os.Getpid())
+	me.Start = "an earlier " + me.Start
+	for name, id := range map[string]proc.Identity{
+		"bot-1.1.0": me,
+		"bot-2.1.0": {PID: 1 << 30, Start: me.Start, Group: 1 << 30},
+		"bot-3.1.0": {PID: 1, Start: me.Start, Group: 1},
+	} {
+		rec := record{Identity: id, Ref: runtime.Ref{Agent: "bot", Replica: "bot-1", Generation: 1}, Grace: time.Second}
+		if err := writeFile(filepath.Join(r.place().run, name+recordSuffix), rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writeFile(filepath.Join(r.place().run, supervisorFile), me); err != nil {
+		t.Fatal(err)
+	}
+	if o := r.observe(); o.Running || len(o.Replicas) > 0 || len(o.Stale) != 1 {
+		t.Errorf("observed: %+v", o)
+	}
+	r.up()
+	r.mustTurn("bot", "")
+	if n := strings.Count(r.p.String(), "begin forget"); n != 3 {
+		t.Errorf("%d stale records were mentioned, want 3:\n%s", n, r.p)
+	}
+}
+
+func TestRunDirectoryOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	elsewhere := t.TempDir()
+	if err := os.Symlink(elsewhere, r.place().run); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.driver().Up(t.Context(), r.p); fault.KindOf(err) != fault.Environment {
+		t.Errorf("up through a symbolic link: %v", err)
+	}
+	if err := os.Remove(r.place().run); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(r.place().run, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(r.place().run, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.driver().Up(t.Context(), r.p); fault.KindOf(err) != fault.Environment {
+		t.Errorf("up in a directory that anybody can write to: %v", err)
+	}
+	if err := os.Remove(r.place().run); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(elsewhere); len(left) > 0 {
+		t.Errorf("something was written through the link: %v", left)
+	}
+}
+
+func TestRunDirectoryNames(t *testing.T) {
+	t.Parallel()
+	o := Options{Home: "/home/" + strings.Repeat("long/", 60), RunBase: "/run/user/4294967295/flisk", Executable: "/bin/true", Stack: stack.Stack{ID: "9f2c41d07a3e"}}
+	d, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(d.place.longestSocket()); n > maxSocketPath {
+		t.Errorf("a socket name of %d bytes", n)
+	}
+	seen := map[string]bool{}
+	for _, s := range []stack.Stack{{ID: "9f2c41d07a3e"}, {ID: "9f2c41d07a3f"}, {ID: "9f2c41d07a3e", Instance: "x"}} {
+		for _, home := range []string{"/a", "/b"} {
+			seen[placeOf(home, "/r", s).run] = true
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("%d run directories for 6 stacks", len(seen))
+	}
+	o.RunBase = "/" + strings.Repeat("x", 90)
+	if _, err := New(o); fault.KindOf(err) != fault.Environment || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("New with a long run base: %v", err)
+	}
+}

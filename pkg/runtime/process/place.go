@@ -1,0 +1,107 @@
+package process
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// maxSocketPath is what the smallest sun_path (macOS, 104 bytes) holds beside
+// its final NUL.
+const maxSocketPath = 103
+
+// DefaultHome is where flisk keeps volumes, logs and built programs: FLISK_HOME,
+// or the platform's place for an application's data.
+func DefaultHome(getenv func(string) string) (string, error) {
+	if dir := getenv("FLISK_HOME"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	home := getenv("HOME")
+	if home == "" {
+		return "", errors.New("neither FLISK_HOME nor HOME is set")
+	}
+	if runtime.GOOS == "darwin" {
+		return filepath.Join(home, "Library", "Application Support", "flisk"), nil
+	}
+	if dir := getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) { // the XDG specification: ignore a relative one
+		return filepath.Join(dir, "flisk"), nil
+	}
+	return filepath.Join(home, ".local", "share", "flisk"), nil
+}
+
+// DefaultRunBase is where run directories are: FLISK_RUN_DIR, or the user's
+// runtime directory, or one below /tmp that carries the user id.
+func DefaultRunBase(getenv func(string) string) (string, error) {
+	if dir := getenv("FLISK_RUN_DIR"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "flisk"), nil
+	}
+	return "/tmp/flisk-" + strconv.Itoa(os.Getuid()), nil
+}
+
+// place is every path that belongs to one project on this machine. It is what
+// the driver and the supervisor must agree on.
+type place struct {
+	base   string // the parent of the run directory
+	run    string // sockets and records; exists only while something runs
+	logs   string // survives down
+	build  string // programs, named by their source hash
+	volume string // conversations
+	memory string // what is remembered of the volume
+	lock   string // held during up and down
+}
+
+func placeOf(home, runBase string, s stack.Stack) place {
+	key := s.ID
+	if s.Instance != "" {
+		key += "-" + s.Instance
+	}
+	sum := sha256.Sum256([]byte(filepath.Clean(home) + "\x00" + s.ID + "\x00" + s.Instance))
+	return place{
+		base:   runBase,
+		run:    filepath.Join(runBase, hex.EncodeToString(sum[:6])),
+		logs:   filepath.Join(home, "logs", key),
+		build:  filepath.Join(home, "build", key),
+		volume: filepath.Join(home, "volumes", s.Volume.Name),
+		memory: filepath.Join(home, "projects", key+".json"),
+		lock:   filepath.Join(home, "projects", key+".lock"),
+	}
+}
+
+// Names inside a run directory.
+const (
+	controlSocket  = "control.sock"
+	supervisorLock = "supervisor.lock"
+	settingsFile   = "settings.json"   // what the supervisor is started with
+	supervisorFile = "supervisor.json" // its record, once it runs
+	supervisorCopy = "flisk"
+	recordSuffix   = ".json"
+	socketSuffix   = ".sock"
+)
+
+func (p place) control() string { return filepath.Join(p.run, controlSocket) }
+
+// incarnation names one process of a replica, and its files: no two processes
+// of a run share a name, so that a socket is never mistaken for its
+// predecessor's.
+func incarnation(replica string, generation, restart int) string {
+	return fmt.Sprintf("%s.%d.%d", replica, generation, restart)
+}
+
+func (p place) longestSocket() string {
+	name := strings.Repeat("a", turn.MaxAgent) + "-99"
+	return filepath.Join(p.run, incarnation(name, 9999, 9999)+socketSuffix)
+}
+
+func (p place) agentLog(agent string) string { return filepath.Join(p.logs, agent+".log") }

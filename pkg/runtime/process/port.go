@@ -1,0 +1,43 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strconv"
+	"syscall"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/stack"
+)
+
+func address(g stack.Gateway) string { return net.JoinHostPort(g.Bind, strconv.Itoa(g.Port)) }
+
+// listen opens the gateway's listener, or says in words why that cannot be. It
+// is also how a port is checked: whoever asks closes it again.
+func listen(g stack.Gateway) (net.Listener, error) {
+	ln, err := net.Listen("tcp", address(g))
+	const hint = "set gateway.port in flisk.yaml to a free one"
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fault.New(fault.Environment, "stop that, or "+hint, "port %d is in use%s", g.Port, byHolder(g.Port))
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fault.New(fault.Environment, hint+", 1024 or above", "port %d may not be used by this user: %w", g.Port, err)
+	case err != nil:
+		return nil, fault.New(fault.Environment, "see gateway.bind and gateway.port in flisk.yaml", "cannot listen on %s: %w", address(g), err)
+	}
+	return ln, nil
+}
+
+// byHolder is " by process 4711 (nc -lk 8080)", or "" when that is not known.
+func byHolder(port int) string {
+	pid, command := portHolder(port)
+	switch {
+	case pid == 0:
+		return ""
+	case command == "":
+		return fmt.Sprintf(" by process %d", pid)
+	}
+	return fmt.Sprintf(" by process %d (%s)", pid, command)
+}

@@ -1,0 +1,99 @@
+// Package process runs a stack as local processes, without Docker.
+//
+// A supervisor, a process in a session of its own, owns the built-in gateway
+// and keeps the replicas alive. It is started by [Driver.Up] from a copy of the
+// flisk executable and serves a control API on a Unix socket; the driver's
+// methods talk to it and decide nothing that the planner of pkg/runtime has not
+// decided.
+//
+// # What is where
+//
+// A run directory outside the project (short, because the names of Unix sockets
+// end at 104 bytes) holds the sockets and one record a child: process id, start
+// time and group. A record is a claim, never a fact: it is checked against the
+// live process before anything is signalled, because process ids are reused.
+// $FLISK_HOME holds what outlives a run: volumes, logs, built programs, and what
+// is remembered of a project's volume.
+//
+// # What a SIGKILL leaves
+//
+// Each replica holds the read end of a pipe whose write end only the supervisor
+// has. A supervisor that is killed closes it, and the replicas drain and exit.
+// The next up or down waits for them, ends those that do not listen, and removes
+// the run directory.
+package process
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/stack"
+)
+
+// Budgets of the driver itself. Those of a replica come with the stack.
+const (
+	defaultReadyTimeout = 30 * time.Second
+	observeTimeout      = 2 * time.Second  // for one question to the supervisor
+	startTimeout        = 20 * time.Second // for the supervisor to listen
+	rollbackGrace       = 5 * time.Second  // for a replica that never got a request
+	stopSlack           = 10 * time.Second // what the driver waits beyond the grace of a replica
+)
+
+// Options configure a [Driver]. Stack, Home, RunBase and Executable are
+// required.
+type Options struct {
+	Stack      stack.Stack
+	Home       string   // $FLISK_HOME; see [DefaultHome]
+	RunBase    string   // where run directories are; see [DefaultRunBase]
+	Executable string   // the program whose "supervise DIR" calls [Supervise]
+	Env        []string // what agents inherit, as os.Environ gives it; FLISK_ names are dropped
+
+	// SourceHash names the present source of an agent.
+	SourceHash func(agent string) (string, error)
+
+	// ReadyTimeout is how long Up waits for one agent to get ready; 0 is 30 s.
+	ReadyTimeout time.Duration
+
+	// Force, once closed, makes a Down or an Up that waits for a drain stop
+	// waiting: SIGKILL instead. The context of those calls never does that.
+	Force <-chan struct{}
+}
+
+// Driver runs one stack as local processes. It has no state of its own: several
+// drivers, in several processes, may work on one project.
+type Driver struct {
+	o     Options
+	place place
+}
+
+var _ runtime.Driver = (*Driver)(nil)
+
+// New makes a driver. It touches nothing.
+func New(o Options) (*Driver, error) {
+	if o.Home == "" || o.RunBase == "" || o.Executable == "" || o.Stack.ID == "" {
+		return nil, errors.New("process driver: Home, RunBase, Executable and Stack.ID are required")
+	}
+	for _, dir := range []*string{&o.Home, &o.RunBase, &o.Executable} {
+		abs, err := filepath.Abs(*dir)
+		if err != nil {
+			return nil, err
+		}
+		*dir = abs
+	}
+	if o.ReadyTimeout == 0 {
+		o.ReadyTimeout = defaultReadyTimeout
+	}
+	p := placeOf(o.Home, o.RunBase, o.Stack)
+	if n := len(p.longestSocket()); n > maxSocketPath {
+		return nil, fault.New(fault.Environment, "set FLISK_RUN_DIR to a shorter path",
+			"the run directory %q is too long: a socket in it would have %d bytes in its name, and %d is the limit", p.run, n, maxSocketPath)
+	}
+	return &Driver{o, p}, nil
+}
+
+// userOnly is the mode of every directory that this package makes.
+const userOnly os.FileMode = 0o700

@@ -1,0 +1,246 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/gateway"
+	"github.com/flisk-go/flisk/pkg/internal/proc"
+)
+
+const (
+	// copyGrace is how long the gateway goes on when the agents are gone: what
+	// is left then is answers on their way to slow clients.
+	copyGrace = 10 * time.Second
+
+	// settleTime is how long control calls may take to be answered at the end.
+	settleTime = 2 * time.Second
+)
+
+// readyFD is where the supervisor finds the pipe on which up waits.
+const readyFD = 3
+
+// startReport is the one message on that pipe.
+type startReport struct{ Fault *wireFault }
+
+// Supervise runs the supervisor of a run directory until it is told to shut
+// down or gets SIGTERM or SIGINT, or ctx ends; a second signal, or one while it
+// drains, ends the agents without a drain. It must be started by [Driver.Up],
+// which waits on descriptor 3 for the outcome of the start.
+func Supervise(ctx context.Context, runDir string) error {
+	pipe, err := readyPipe()
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+
+	s, err := newSupervisor(runDir)
+	report := startReport{}
+	if err != nil {
+		report.Fault = toWire(err)
+	}
+	// The driver may have been killed meanwhile. Then nobody reads this, and the
+	// next command finds a supervisor without replicas and goes on from there.
+	err = errors.Join(err, json.NewEncoder(pipe).Encode(report), pipe.Close())
+	if s == nil {
+		return err
+	}
+	return s.run(ctx, signals)
+}
+
+func readyPipe() (*os.File, error) {
+	var stat syscall.Stat_t
+	if err := syscall.Fstat(readyFD, &stat); err != nil || stat.Mode&syscall.S_IFMT != syscall.S_IFIFO {
+		return nil, fault.New(fault.Usage, "flisk up starts it", "the supervisor is not started by hand")
+	}
+	syscall.CloseOnExec(readyFD)
+	return os.NewFile(readyFD, "ready"), nil
+}
+
+// supervisor owns the gateway and the keepers of one run directory.
+type supervisor struct {
+	settings settings
+	place    place
+	lock     *os.File // held for its whole life
+	log      *logFile
+	tcp      net.Listener
+	control  net.Listener
+	gateway  *gateway.Gateway
+
+	ending  chan struct{} // closed by shutdown
+	endOnce sync.Once
+	keeping sync.WaitGroup // keepers
+
+	mu      sync.Mutex
+	keepers []*keeper
+	logs    map[string]*logFile // by agent
+	serve   switchRequest       // the last one
+	routes  string              // hash of the present table
+}
+
+func newSupervisor(runDir string) (_ *supervisor, err error) {
+	s := &supervisor{ending: make(chan struct{}), logs: map[string]*logFile{}}
+	if err := readFile(filepath.Join(runDir, settingsFile), &s.settings); err != nil {
+		return nil, err
+	}
+	s.place = s.settings.place()
+	s.serve.Dir = s.settings.Dir
+	s.serve.Hosts = s.settings.Gateway.HostNames()
+
+	var opened []func() error
+	defer func() {
+		if err != nil {
+			for _, undo := range opened {
+				err = errors.Join(err, undo())
+			}
+		}
+	}()
+	if s.lock, err = tryLock(filepath.Join(s.place.run, supervisorLock)); err != nil {
+		return nil, fmt.Errorf("there is a supervisor already: %w", err)
+	}
+	opened = append(opened, s.lock.Close)
+	if s.log, err = openLog(filepath.Join(s.place.logs, "supervisor.log"), maxLogFile); err != nil {
+		return nil, err
+	}
+	opened = append(opened, s.log.close)
+	if s.tcp, err = listen(s.settings.Gateway); err != nil {
+		return nil, err
+	}
+	opened = append(opened, s.tcp.Close)
+	// Whoever holds the lock owns the name: what is there is dead.
+	if err := os.Remove(s.place.control()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if s.control, err = net.Listen("unix", s.place.control()); err != nil {
+		return nil, err
+	}
+	opened = append(opened, s.control.Close)
+	if err := os.Chmod(s.place.control(), 0o600); err != nil {
+		return nil, err
+	}
+	id, err := proc.Identify(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	if err := writeFile(filepath.Join(s.place.run, supervisorFile), id); err != nil {
+		return nil, err
+	}
+	s.gateway = gateway.New(gateway.Options{Grace: copyGrace, Log: slog.New(slog.NewTextHandler(sayWriter{s.say}, nil))})
+	s.changed()
+	return s, nil
+}
+
+// run serves until the end and returns when everything has stopped and the run
+// directory is gone.
+func (s *supervisor) run(ctx context.Context, signals <-chan os.Signal) error {
+	s.say("supervisor " + strconv.Itoa(os.Getpid()) + " listens on " + s.settings.Gateway.URL())
+	gatewayCtx, stopGateway := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopGateway()
+	gatewayEnd := make(chan error, 1)
+	go func() { gatewayEnd <- s.gateway.Serve(gatewayCtx, s.tcp) }()
+
+	server := &http.Server{Handler: s.handler(), ErrorLog: slog.NewLogLogger(slog.NewTextHandler(sayWriter{s.say}, nil), slog.LevelWarn)}
+	controlEnd := make(chan error, 1)
+	go func() { controlEnd <- server.Serve(s.control) }()
+
+	var broken error
+	gatewayRuns := true
+	select {
+	case <-ctx.Done():
+	case sig := <-signals:
+		s.say("got " + sig.String())
+	case <-s.ending:
+	case broken = <-gatewayEnd:
+		gatewayRuns = false
+	}
+	s.shutdown(false)
+	s.drain(signals)
+	stopGateway()
+	if gatewayRuns {
+		broken = <-gatewayEnd
+	}
+
+	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	if server.Shutdown(settle) != nil {
+		_ = server.Close() // a client that does not read its answer
+	}
+	if err := <-controlEnd; !errors.Is(err, http.ErrServerClosed) {
+		broken = errors.Join(broken, err)
+	}
+	if broken != nil {
+		s.say("stopped with an error: " + broken.Error())
+	}
+	s.say("stopped")
+	return errors.Join(broken, s.close())
+}
+
+// drain waits for all keepers; a signal meanwhile makes it short.
+func (s *supervisor) drain(signals <-chan os.Signal) {
+	idle := make(chan struct{})
+	go func() { s.keeping.Wait(); close(idle) }()
+	for {
+		select {
+		case <-idle:
+			return
+		case sig := <-signals:
+			s.say("got " + sig.String() + " while draining: killing what is left")
+			s.shutdown(true)
+		}
+	}
+}
+
+// shutdown begins the end: no keeper is added any more, and all of them stop.
+func (s *supervisor) shutdown(force bool) {
+	s.endOnce.Do(func() { close(s.ending) })
+	for _, k := range s.all() {
+		if force {
+			k.force()
+		} else {
+			k.stop(0)
+		}
+	}
+}
+
+// close removes the run directory while the lock is still held, so that nobody
+// can start another supervisor in it before it is gone.
+func (s *supervisor) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	errs := []error{s.place.removeRunDir(), s.log.close()}
+	for _, l := range s.logs {
+		errs = append(errs, l.close())
+	}
+	return errors.Join(append(errs, s.lock.Close())...)
+}
+
+// say writes a line to the supervisor's own log. The replicas' output is in the
+// logs of their agents.
+func (s *supervisor) say(line string) {
+	_ = s.log.write("supervisor", line) // there is nowhere else to say it
+}
+
+// sayWriter makes a log line of each write.
+type sayWriter struct{ say func(string) }
+
+func (w sayWriter) Write(p []byte) (int, error) {
+	copyLines(bytes.NewReader(p), w.say)
+	return len(p), nil
+}

@@ -1,0 +1,128 @@
+package process
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// runtimeName is what FLISK_RUNTIME says.
+const runtimeName = "process"
+
+// linger is the FLISK_LINGER of local agents. The gateway is told before an
+// agent gets SIGTERM, so nobody needs it then; it is for an agent that is
+// terminated by somebody else, and longer than the supervisor takes to notice.
+const linger = 2 * readyPoll
+
+// target is the desired state with what it takes to start it.
+type target struct {
+	dir     string
+	gateway stack.Gateway
+	agents  []targetAgent
+}
+
+type targetAgent struct {
+	stack.Agent
+	code     string
+	settings string
+	binary   string
+	inherit  []string
+	env      turn.Env
+}
+
+// target works out what shall run. Its values of environment files are secrets:
+// they go to the supervisor's socket and to the agent, and nowhere else.
+func (d *Driver) target(volumeID string) (target, error) {
+	s := d.o.Stack
+	t := target{dir: s.Dir, gateway: s.Gateway}
+	for _, a := range s.Agents {
+		code, err := d.o.SourceHash(a.Name)
+		if err != nil {
+			return t, err
+		}
+		vars, err := project.LoadEnv(a.EnvFiles)
+		if err != nil {
+			return t, err
+		}
+		env := turn.Env{
+			Agent: a.Name, Data: d.place.volume, Hosts: s.Gateway.HostNames(), Gateway: s.Gateway.URL(),
+			Volume: volumeID, Runtime: runtimeName,
+			Drain: a.Drain, Linger: linger, TurnTimeout: a.TurnTimeout,
+			OnBusy: a.OnBusy, RequireSession: a.RequireSession, MaxBody: a.MaxBody,
+		}
+		settings := hashOf(slices.Concat(env.Encode(), []string{a.Dir, a.StopGrace.String()}, vars))
+		env.Code = code
+		t.agents = append(t.agents, targetAgent{
+			Agent: a, code: code, settings: settings,
+			binary:  filepath.Join(d.place.build, a.Name+"-"+code),
+			inherit: slices.Concat(withoutFlisk(d.o.Env), withoutFlisk(vars)),
+			env:     env,
+		})
+	}
+	return t, nil
+}
+
+// withoutFlisk leaves out what would tell an agent about other surroundings
+// than its own.
+func withoutFlisk(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "FLISK_") })
+}
+
+// hashOf names a list of strings. It is cut short on purpose: it tells settings
+// apart, and must not help to guess a secret among them.
+func hashOf(list []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(list, "\x00")))
+	return hex.EncodeToString(sum[:6])
+}
+
+func (t target) desired() runtime.Desired {
+	out := runtime.Desired{Dir: t.dir, Gateway: address(t.gateway)}
+	for _, a := range t.agents {
+		out.Agents = append(out.Agents, runtime.Want{Agent: a.Name, Replicas: a.Replicas, Code: a.code, Settings: a.settings})
+	}
+	return out
+}
+
+func (t target) agent(name string) targetAgent {
+	return t.agents[slices.IndexFunc(t.agents, func(a targetAgent) bool { return a.Name == name })]
+}
+
+// start is the request that starts a generation of one of an agent's replicas.
+func (a targetAgent) start(ref runtime.Ref) startRequest {
+	return startRequest{
+		Ref: ref, Binary: a.binary, WorkDir: a.Dir, Code: a.code, Settings: a.settings,
+		Inherit: a.inherit, Env: a.env, Grace: a.StopGrace,
+	}
+}
+
+// routes is the request that makes exactly these generations serve.
+func (t target) routes(serve []runtime.Ref) switchRequest {
+	r := switchRequest{Dir: t.dir, Hosts: t.gateway.HostNames()}
+	for _, a := range t.agents {
+		to := switchAgent{Agent: a.Name, MaxBody: a.MaxBody}
+		for _, ref := range serve {
+			if ref.Agent == a.Name {
+				to.Serve = append(to.Serve, ref)
+			}
+		}
+		r.Agents = append(r.Agents, to)
+	}
+	return r
+}
+
+// longestGrace is the longest that any replica of the stack may take to stop.
+func longestGrace(s stack.Stack) time.Duration {
+	var d time.Duration
+	for _, a := range s.Agents {
+		d = max(d, a.StopGrace)
+	}
+	return d
+}

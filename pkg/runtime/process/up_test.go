@@ -1,0 +1,279 @@
+package process
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+func TestC20_UpTurnDown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	report := r.up()
+	if !report.Changed || !report.Created || report.URL != r.url() || report.Place != r.place().volume {
+		t.Errorf("report of the first up: %+v", report)
+	}
+	// The very first request after up is answered: no retry here.
+	if got := r.mustTurn("bot", ""); !strings.HasPrefix(got, "c1 ") {
+		t.Errorf("turn answered %q", got)
+	}
+	o := r.observe()
+	if !o.Running || o.Dir != r.o.Stack.Dir || o.URL != r.url() || o.Routes == "" || len(o.Stale) > 0 {
+		t.Errorf("observed: %+v", o)
+	}
+	bot := r.replica()
+	if bot.State != runtime.Ready || !bot.Serving || bot.Name != "bot-1" || bot.Code != "c1" || bot.Restarts != 0 || bot.Started.IsZero() {
+		t.Errorf("replica: %+v", bot)
+	}
+	agent, supervisor := identify(t, bot.PID), r.supervisor()
+
+	if report := r.down(); !report.Changed {
+		t.Errorf("report of down: %+v", report)
+	}
+	mustBeGone(t, agent)
+	mustBeGone(t, supervisor)
+	if !strings.Contains(r.p.String(), "end stop bot-1: exit status 0") {
+		t.Errorf("the agent did not exit 0:\n%s", r.p)
+	}
+	if o := r.observe(); o.Running || len(o.Replicas) > 0 || len(o.Stale) > 0 {
+		t.Errorf("observed after down: %+v", o)
+	}
+	if _, err := os.Stat(r.place().volume); err != nil {
+		t.Errorf("down must keep the volume: %v", err)
+	}
+	if report := r.down(); report.Changed {
+		t.Errorf("a second down changed something: %+v", report)
+	}
+}
+
+func TestC19_SecondUpIsANoOp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	before := r.observe()
+	if report := r.up(); report.Changed || report.Created {
+		t.Errorf("a second up changed something: %+v", report)
+	}
+	after := r.observe()
+	if len(after.Replicas) != 1 || after.Replicas[0] != before.Replicas[0] || after.Routes != before.Routes {
+		t.Errorf("before %+v\nafter  %+v", before, after)
+	}
+}
+
+func TestC20_AnAgentThatExitsFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.mode(modeExit)
+	_, err := r.driver().Up(t.Context(), r.p)
+	f, ok := asFault(err)
+	if !ok || f.Kind != fault.Failed || !strings.Contains(f.Message, "bot-1 ended before it was ready (exit status 7)") ||
+		!strings.Contains(f.Detail, "the model key is missing") {
+		t.Errorf("up: %+v", f)
+	}
+	r.mustBeClean() // and nothing waited for the 20 s of the rig
+}
+
+func TestC20_AnAgentThatNeverGetsReady(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.mode(modeMute)
+	r.o.ReadyTimeout = 300 * 1e6
+	_, err := r.driver().Up(t.Context(), r.p)
+	f, ok := asFault(err)
+	if !ok || f.Kind != fault.Failed || !strings.Contains(f.Message, "bot-1 was not ready within 300ms: it never will be") ||
+		!strings.Contains(f.Detail, "started c1 as ") {
+		t.Errorf("up: %+v", f)
+	}
+	r.mustBeClean()
+}
+
+func TestC19_PortInUse(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(r.o.Stack.Gateway.Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.driver().Up(t.Context(), r.p)
+	f, ok := asFault(err)
+	if !ok || f.Kind != fault.Environment || !strings.Contains(f.Message, "port "+strconv.Itoa(r.o.Stack.Gateway.Port)+" is in use") ||
+		!strings.Contains(f.Hint, "gateway.port") {
+		t.Fatalf("up: %+v", err)
+	}
+	if pid, _ := portHolder(r.o.Stack.Gateway.Port); pid != 0 && !strings.Contains(f.Message, "by process "+strconv.Itoa(os.Getpid())+" (") {
+		t.Errorf("the holder is not named: %q", f.Message)
+	}
+	r.mustBeClean()
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.up()
+	r.mustTurn("bot", "")
+}
+
+func TestC18_AnotherVolumeIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	r.down()
+	refused := func(why string) {
+		t.Helper()
+		_, err := r.driver().Up(t.Context(), r.p)
+		if f, ok := asFault(err); !ok || f.Kind != fault.Environment || !strings.Contains(f.Message, why) || !strings.Contains(f.Hint, r.place().memory) {
+			t.Errorf("up: %v", err)
+		}
+		r.mustBeClean()
+	}
+	away := r.place().volume + ".away"
+	if err := os.Rename(r.place().volume, away); err != nil {
+		t.Fatal(err)
+	}
+	refused("is gone or was emptied")
+	if err := os.Mkdir(r.place().volume, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	refused("is gone or was emptied")
+	if err := os.Remove(r.place().volume); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(away, r.place().volume); err != nil {
+		t.Fatal(err)
+	}
+	name := r.o.Stack.Volume.Name
+	r.o.Stack.Volume.Name = "another"
+	refused(`are in volume "` + name + `"`)
+	r.o.Stack.Volume.Name = name
+	if report := r.up(); report.Created {
+		t.Errorf("report: %+v", report)
+	}
+}
+
+func TestAnotherCopyOfTheProjectIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	mine := r.o.Stack.Dir
+	r.o.Stack.Dir = t.TempDir()
+	_, err := r.driver().Up(t.Context(), r.p)
+	if f, ok := asFault(err); !ok || f.Kind != fault.Environment || !strings.Contains(f.Message, mine) {
+		t.Errorf("up from a copy: %v", err)
+	}
+	if _, err := r.driver().Down(t.Context(), r.p); fault.KindOf(err) != fault.Environment {
+		t.Errorf("down from a copy: %v", err)
+	}
+	r.mustTurn("bot", "")
+
+	// A directory that was moved is not a copy (C18).
+	if err := os.Remove(mine); err != nil {
+		t.Fatal(err)
+	}
+	r.up()
+	if o := r.observe(); o.Dir != r.o.Stack.Dir {
+		t.Errorf("the project is in %q, and %q is observed", r.o.Stack.Dir, o.Dir)
+	}
+}
+
+func TestC08_ABrokenChangeLeavesTheOldOneServing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	before := r.observe()
+	env := r.o.Env
+	r.change("c2")
+	r.mode(modeExit)
+	if _, err := r.driver().Up(t.Context(), r.p); fault.KindOf(err) != fault.Failed {
+		t.Errorf("up: %v", err)
+	}
+	after := r.observe()
+	if len(after.Replicas) != 1 || after.Replicas[0] != before.Replicas[0] {
+		t.Errorf("before %+v\nafter  %+v", before, after)
+	}
+	if got := r.mustTurn("bot", ""); !strings.HasPrefix(got, "c1 ") {
+		t.Errorf("turn answered %q", got)
+	}
+	r.o.Env = env // the fix
+	r.up()
+	if got := r.mustTurn("bot", ""); !strings.HasPrefix(got, "c2 ") {
+		t.Errorf("turn answered %q", got)
+	}
+}
+
+func TestSecretsStayOffTheDisk(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	file := t.TempDir() + "/.env"
+	if err := os.WriteFile(file, []byte("FROM_ENV_FILE=hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.o.Stack.Agents[0].EnvFiles = []string{file}
+	r.up()
+	if got := r.mustTurn("bot", ""); !strings.HasSuffix(got, " hunter2") {
+		t.Errorf("turn answered %q", got)
+	}
+	for _, dir := range []string{r.o.Home, r.o.RunBase} {
+		grep(t, dir, "hunter2")
+	}
+	// A changed value is a changed setting.
+	if err := os.WriteFile(file, []byte("FROM_ENV_FILE=hunter3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.up()
+	if got := r.mustTurn("bot", ""); !strings.HasSuffix(got, " hunter3") {
+		t.Errorf("turn answered %q", got)
+	}
+}
+
+func TestUpGivesUpWhenItIsInterrupted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.mode(modeMute)
+	ctx, cancel := interruptible(t)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := r.driver().Up(ctx, r.p)
+		failed <- err
+	}()
+	r.logged("bot", "started c1")
+	cancel()
+	if err := <-failed; fault.KindOf(err) != fault.Interrupted {
+		t.Errorf("up: %v", err)
+	}
+	r.mustBeClean()
+}
+
+func TestTwoUpsAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const n = 4
+	reports := make(chan bool, n)
+	for range n {
+		go func() {
+			report, err := r.driver().Up(t.Context(), r.p)
+			if err != nil {
+				t.Errorf("up: %v", err)
+			}
+			reports <- report.Changed
+		}()
+	}
+	changed := 0
+	for range n {
+		if <-reports {
+			changed++
+		}
+	}
+	if changed != 1 {
+		t.Errorf("%d of %d ups changed something, want 1", changed, n)
+	}
+	if !strings.Contains(r.p.String(), "wait for another flisk command") {
+		t.Errorf("nobody said that it waits:\n%s", r.p)
+	}
+	if status, body := r.turn("bot", ""); status != http.StatusOK {
+		t.Errorf("turn: %d %s", status, body)
+	}
+}
