@@ -54,18 +54,23 @@ func Ignored(rel string) bool {
 // paths in the project, their contents, and whether they are executable. Equal
 // files give an equal hash, wherever the project is and whatever their times.
 //
-// All files of the project count except what [Ignored] names and the Go files
-// right in the directory of another agent: those are a package main, which
-// nothing can import. The env files count, too: an agent with yesterday's
-// settings is as stale as one with yesterday's code.
+// All files of the project count except what [Ignored] names, the Go files
+// right in the directory of another agent (those are a package main, which
+// nothing can import), flisk.yaml, and the agents' env files. The last two are
+// settings, which a runtime compares by themselves; and the hash is shown to
+// every client, so no secret may have a part in it.
 func (p *Project) SourceHash(agent string) (string, error) {
 	a, ok := p.Agent(agent)
 	if !ok {
 		return "", fault.New(fault.Usage, "", "there is no agent %q", agent)
 	}
 	others := map[string]bool{}
+	settings := map[string]bool{FileName: true}
 	for _, other := range p.Agents {
 		others[other.Path] = other.Path != a.Path
+		for _, file := range other.EnvFiles {
+			settings[file] = true
+		}
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "agent %q\n", a.Path)
@@ -81,7 +86,7 @@ func (p *Project) SourceHash(agent string) (string, error) {
 			return nil
 		case Ignored(rel) && entry.IsDir():
 			return fs.SkipDir
-		case Ignored(rel), entry.IsDir():
+		case Ignored(rel), settings[rel], entry.IsDir():
 			return nil
 		case others[path.Dir(rel)] && path.Ext(rel) == ".go":
 			return nil

@@ -78,10 +78,13 @@ func TestSourceHashChangesWithWhatIsBuilt(t *testing.T) {
 			t.Errorf("%s changed %v, want %v", name, got, want)
 		}
 	}
-	for _, f := range []string{"go.mod", "go.sum", "go.work", "assets/prompt.txt", "assets/new.bin", "README.md", "turn_test.go.txt", ".env",
-		"third_party/x/x.go", "clerk/price/price.go", "a.log.txt", "sub/compose.yaml", FileName} {
+	for _, f := range []string{"go.mod", "go.sum", "go.work", "assets/prompt.txt", "assets/new.bin", "README.md", "turn_test.go.txt", "sub/.env",
+		"third_party/x/x.go", "clerk/price/price.go", "a.log.txt", "sub/compose.yaml", "sub/" + FileName} {
 		step(f, both, func() { tr.write(f, "changed") })
 		step(f+" unchanged", nil, func() { tr.write(f, "changed") })
+	}
+	for _, f := range []string{".env", FileName} { // settings, and secrets among them
+		step(f, nil, func() { tr.write(f, "changed") })
 	}
 	// A package main is imported by nobody.
 	step("main.go", []string{"bot"}, func() { tr.write("main.go", "changed") })
