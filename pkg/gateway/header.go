@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httputil"
 	"strings"
@@ -42,13 +41,8 @@ func rewrite(pr *httputil.ProxyRequest) {
 	}
 }
 
-var errSwitched = errors.New("the agent switched protocols unasked")
-
 // stamp marks an agent's answer with the table that the request was sent by.
 func stamp(res *http.Response) error {
-	if res.StatusCode == http.StatusSwitchingProtocols {
-		return errSwitched
-	}
 	res.Header.Set(turn.HeaderRoutes, callOf(res.Request.Context()).routes)
 	return nil
 }

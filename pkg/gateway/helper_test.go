@@ -94,11 +94,15 @@ type served struct {
 
 func serve(t testing.TB, opts Options, table stack.Routes) *served {
 	t.Helper()
+	return serveGateway(t, New(opts), table)
+}
+
+func serveGateway(t testing.TB, g *Gateway, table stack.Routes) *served {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := New(opts)
 	g.SetRoutes(table)
 	ctx, stop := context.WithCancel(context.Background())
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}

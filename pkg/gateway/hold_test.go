@@ -127,6 +127,33 @@ func TestHeldRequestsAreReleasedInOrder(t *testing.T) {
 	})
 }
 
+func TestNoRequestOvertakesTheHeldOnes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := New(Options{})
+		agent := newSerial()
+		g.dial = agent.dial
+		g.SetRoutes(routes())
+		want := []string{"s0", "s1", "s2", "late"}
+		var all []*asked
+		for _, session := range want {
+			if session == "late" {
+				g.SetRoutes(routes(stack.Endpoint{Replica: "bot-1"}))
+				synctest.Wait() // the first one is being sent
+			}
+			all = append(all, ask(g, t.Context(), "/api/bot/turn", turn.HeaderSession, session))
+			synctest.Wait()
+		}
+		agent.run(t, len(want))
+		for _, a := range all {
+			<-a.done
+		}
+		if !slices.Equal(agent.order, want) {
+			t.Errorf("order %q", agent.order)
+		}
+	})
+}
+
 func TestHeldRequestGivesUpAfterItsTime(t *testing.T) {
 	t.Parallel()
 	for name, endpoints := range map[string][]stack.Endpoint{
@@ -294,7 +321,7 @@ func TestHeldRequestsDoNotWaitForEachOthersTurns(t *testing.T) {
 
 func TestStopGivesHeldRequestsUp(t *testing.T) {
 	t.Parallel()
-	s := serve(t, Options{}, routes())
+	s := serve(t, Options{HoldTime: time.Hour, Grace: 10 * time.Second}, routes())
 	answered := s.start()
 	eventually(t, "the request is held", func() bool { return s.held() == 1 })
 	s.stop()

@@ -72,6 +72,43 @@ func TestStopCutsWhatOutlastsItsGrace(t *testing.T) {
 	<-failed
 }
 
+func TestServeReturnsAfterItsHandlers(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	e := backend(t, "bot-1", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		close(begun)
+		<-r.Context().Done()
+	})
+	g := New(Options{Grace: time.Millisecond})
+	cut, release := make(chan struct{}), make(chan struct{})
+	g.proxy.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		res, err := g.forward(r)
+		close(cut)
+		<-release
+		return res, err
+	})
+	s := serveGateway(t, g, routes(e))
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.do("POST", "/api/bot/turn", "{}")
+		failed <- err
+	}()
+	<-begun
+	s.stop()
+	<-cut
+	if err := <-failed; err == nil {
+		t.Error("the client got an answer")
+	}
+	select {
+	case <-s.done:
+		t.Error("Serve returned before the handler")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(release)
+	<-s.done
+}
+
 func TestServeReturnsWithIdleConnectionsOpen(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{Grace: time.Hour}, routes(backend(t, "bot-1", say("ok"))))
