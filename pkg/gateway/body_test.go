@@ -72,7 +72,7 @@ func TestBodies(t *testing.T) {
 	}
 
 	got.Store(0)
-	chunk := fmt.Sprintf("%x\r\n%s", limit+1, strings.Repeat("x", limit+1))
+	chunk := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", limit+1, strings.Repeat("x", limit+1))
 	for name, c := range map[string]struct {
 		gateway *served
 		text    string
