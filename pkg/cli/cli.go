@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
-	"github.com/flisk-go/flisk/pkg/stack"
 )
 
 // Run runs one command line (without the program's name) and returns its exit
@@ -48,9 +48,9 @@ type app struct {
 	environ []string
 	global  globals
 
-	// newDriver makes the driver of a stack; closing force ends a wait for a
+	// newDriver makes the driver of a project; closing force ends a wait for a
 	// drain.
-	newDriver func(s stack.Stack, force <-chan struct{}) (runtime.Driver, error)
+	newDriver func(p *project.Project, force <-chan struct{}) (runtime.Driver, error)
 }
 
 // progress tells what goes on, on stderr; with --json nobody listens.

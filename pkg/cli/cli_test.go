@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -14,15 +15,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
-	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
+// tempDirs are the directories of [projectDir]: all of one length, so that lines
+// break at the same place in every run.
+var tempDirs = regexp.MustCompile("/tmp/fs-[0-9a-f]{8}")
+
 // golden compares with testdata/<name>.golden.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
+	got = tempDirs.ReplaceAllString(got, "/tmp/fs-XXXXXXXX")
 	path := filepath.Join("testdata", name+".golden")
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -90,7 +97,7 @@ func (r run) do(t *testing.T, args ...string) result {
 			Err: console.NewOutput(&stderr, options),
 		},
 		environ: r.environ,
-		newDriver: func(stack.Stack, <-chan struct{}) (runtime.Driver, error) {
+		newDriver: func(*project.Project, <-chan struct{}) (runtime.Driver, error) {
 			if r.driver == nil {
 				t.Error("the command asked for a driver")
 			}
@@ -112,7 +119,15 @@ func (r run) do(t *testing.T, args ...string) result {
 // projectDir makes a project with the agents bot and, for two, clerk.
 func projectDir(t *testing.T, two bool) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := "/tmp/fs-" + turn.NewKey()[:8]
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	agents := "agents:\n  bot: {path: .}\n"
 	if two {
 		agents += "  clerk: {path: .}\n"

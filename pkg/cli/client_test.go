@@ -145,7 +145,7 @@ func TestAStrangersAnswerIsShown(t *testing.T) {
 		}}
 		c := client{base: "http://gateway", http: s, again: func(error, time.Duration) { t.Error("it was sent again") }}
 		_, err := c.send(t.Context(), message{agent: "bot", key: "k", input: []byte(`1`)})
-		f := asFault(turnFault(err))
+		f := asFault((&app{}).turnFault(err))
 		if !strings.Contains(f.Message, "502 Bad Gateway") || body != "" && f.Detail != body || f.Hint == "" {
 			t.Errorf("got %+v", f)
 		}

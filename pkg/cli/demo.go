@@ -125,11 +125,14 @@ func runDemo(ctx context.Context, a *app, keep bool) (err error) {
 	return d.conclude(a, time.Since(started))
 }
 
-// makeRoom makes the temporary directory. Its name is short, because sockets
-// will be in it.
+// longestParent keeps the sockets of the demo, some 80 bytes below it, within
+// the 103 that a socket's name may have.
+const longestParent = 24
+
+// makeRoom makes the temporary directory.
 func (d *demo) makeRoom(a *app) error {
 	parent := os.TempDir()
-	if len(parent) > 32 {
+	if len(parent) > longestParent {
 		parent = "/tmp"
 	}
 	root, err := os.MkdirTemp(parent, "flisk-demo-")
@@ -183,7 +186,7 @@ func (d *demo) scaffold(context.Context) error {
 		return err
 	}
 	d.port = port
-	d.say(fmt.Sprintf("%d files with one agent. Its turn.go shows what it remembers; a model call goes there.", made.Files))
+	d.say(fmt.Sprintf("%d files, one agent. For now it replies with what it remembers; a model call goes into turn.go.", made.Files))
 	d.opened, err = d.app.open(d.force)
 	return err
 }
@@ -251,7 +254,7 @@ func (d *demo) turn(ctx context.Context, session, input string) (answer, error) 
 	got, err := c.send(ctx, message{agent: scaffold.Agent, session: session, key: turn.NewKey(), input: raw})
 	done()
 	if err != nil {
-		return answer{}, turnFault(err)
+		return answer{}, d.app.turnFault(err)
 	}
 	reply := turn.Text(got.Reply)
 	d.they(reply)
@@ -272,9 +275,8 @@ func (d *demo) kill(ctx context.Context) error {
 		return err
 	}
 	d.result.Killed.After = after.PID
-	d.say(fmt.Sprintf("Process %d is dead: no warning, no time to save anything.", before))
-	d.say(fmt.Sprintf("Process %d took its place after %s.", after.PID, console.Span(time.Since(at))))
-	d.check("the process that was killed is gone", len(killed) == 1 && killed[0].PID == before && gone(before))
+	d.say(fmt.Sprintf("No warning, no time to save anything. %s later process %d took its place.", console.Span(time.Since(at)), after.PID))
+	d.check(fmt.Sprintf("process %d is dead", before), len(killed) == 1 && killed[0].PID == before && gone(before))
 	return nil
 }
 

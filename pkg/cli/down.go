@@ -63,6 +63,9 @@ func runDown(ctx context.Context, a *app, force <-chan struct{}) error {
 	if !report.Changed {
 		stopped = console.Cell{Text: "nothing to do: nothing of " + o.project.Name + " runs"}
 	}
+	if report.Changed && a.streams.Out.Terminal && a.streams.Err.Terminal {
+		fmt.Fprintln(a.streams.Out) // between the steps and what they led to
+	}
 	a.streams.Out.Fields(
 		console.Field{Label: "stopped", Value: stopped},
 		console.Field{Label: "kept", Value: console.Cell{Text: a.volumeLine(volume)}},

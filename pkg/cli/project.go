@@ -7,13 +7,11 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
-	"github.com/flisk-go/flisk/pkg/stack"
 )
 
 // opened is a project that a command works on.
 type opened struct {
 	project *project.Project
-	stack   stack.Stack
 	driver  runtime.Driver
 }
 
@@ -36,12 +34,11 @@ func (a *app) open(force <-chan struct{}) (*opened, error) {
 	if err := a.onlyProcess(p.Runtime); err != nil {
 		return nil, err
 	}
-	s := stack.Of(p, "")
-	driver, err := a.newDriver(s, force)
+	driver, err := a.newDriver(p, force)
 	if err != nil {
 		return nil, err
 	}
-	return &opened{p, s, driver}, nil
+	return &opened{p, driver}, nil
 }
 
 // onlyProcess refuses what this version cannot run. --runtime wins over the
@@ -55,6 +52,15 @@ func (a *app) onlyProcess(chosen project.Runtime) error {
 			"the docker runtime is not in this version of flisk")
 	}
 	return nil
+}
+
+// command is a command line that does something to the same project, to be
+// pasted into a shell.
+func (a *app) command(arguments string) string {
+	if a.global.dir == "" {
+		return "flisk " + arguments
+	}
+	return "flisk -C " + shellWord(a.global.dir) + " " + arguments
 }
 
 // agent is the agent that a command is about: the named one, or the only one.

@@ -48,6 +48,7 @@ var goEnv = sync.OnceValues(func() (map[string]string, error) {
 //	pid AGENT NAME           put the agent's process id into the variable NAME
 //	sigkill PID              and wait until the process is gone
 //	gone PID                 the process is not there
+//	port NAME                put a free port into NAME
 //	hold NAME                listen on a free port, put it into NAME
 //	free PORT                nobody listens on the port
 //	await PATTERN            wait until a file matches
@@ -65,7 +66,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		Setup: func(env *testscript.Env) error {
 			// Short, because sockets will be below it.
-			short, err := os.MkdirTemp("/tmp", "flisk-script-")
+			short, err := os.MkdirTemp("/tmp", "fs-")
 			if err != nil {
 				return err
 			}
@@ -77,6 +78,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GOPROXY", "off")
 			env.Setenv("GOTOOLCHAIN", "local")
 			env.Setenv("GOFLAGS", "")
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // with -race every command would take a second more
 			env.Defer(func() {
 				stopAll(t, env)
 				if err := os.RemoveAll(short); err != nil {
@@ -87,7 +89,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scriptCode, "pid": scriptPID, "sigkill": scriptKill, "gone": scriptGone,
-			"hold": scriptHold, "free": scriptFree, "await": scriptAwait, "none": scriptNone,
+			"port": scriptPort, "hold": scriptHold, "free": scriptFree, "await": scriptAwait, "none": scriptNone,
 		},
 	})
 }
@@ -178,6 +180,15 @@ func scriptGone(ts *testscript.TestScript, neg bool, args []string) {
 	if gone(pid) == neg {
 		ts.Fatalf("process %d: gone is %v", pid, !neg)
 	}
+}
+
+func scriptPort(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: port NAME")
+	}
+	port, err := freePort()
+	ts.Check(err)
+	ts.Setenv(args[0], strconv.Itoa(port))
 }
 
 func scriptHold(ts *testscript.TestScript, neg bool, args []string) {

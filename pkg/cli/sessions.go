@@ -191,7 +191,7 @@ func (o *opened) sessions(ctx context.Context, agent string) ([]SessionRowJSON, 
 func (a *app) printSessions(rows []SessionRowJSON, several bool, now time.Time) {
 	if len(rows) == 0 {
 		a.streams.Err.Note("none", console.Quiet, "there is no conversation yet")
-		a.streams.Err.Note("hint", console.Accent, `begin one: flisk turn "hello" -s s1`)
+		a.streams.Err.Note("hint", console.Accent, "begin one: "+a.command(`turn "hello" -s s1`))
 		return
 	}
 	t := console.Table{Columns: []console.Column{
@@ -226,7 +226,7 @@ func (a *app) printSessions(rows []SessionRowJSON, several bool, now time.Time) 
 
 func runSessionsShow(ctx context.Context, a *app, agent, id string) error {
 	if err := turn.CheckSessionID(id); err != nil {
-		return fault.New(fault.Usage, "see flisk sessions list", "cannot show it: %w", err)
+		return fault.New(fault.Usage, "see "+a.command("sessions list"), "cannot show it: %w", err)
 	}
 	o, err := a.open(nil)
 	if err != nil {
@@ -240,12 +240,12 @@ func runSessionsShow(ctx context.Context, a *app, agent, id string) error {
 		return err
 	}
 	if r == nil {
-		return noSession(agent, id)
+		return a.noSession(agent, id)
 	}
 	defer r.Close()
 	view, err := r.View(ctx, id)
 	if err != nil {
-		return sessionFault(err, agent, id)
+		return a.sessionFault(err, agent, id)
 	}
 	if a.global.json {
 		return a.printJSON(sessionJSON(agent, view))
@@ -254,14 +254,14 @@ func runSessionsShow(ctx context.Context, a *app, agent, id string) error {
 	return nil
 }
 
-func noSession(agent, id string) error {
-	return fault.New(fault.Failed, "see flisk sessions list", "agent %q has no session %q", agent, id)
+func (a *app) noSession(agent, id string) error {
+	return fault.New(fault.Failed, "see "+a.command("sessions list"), "agent %q has no session %q", agent, id)
 }
 
 // sessionFault words why a session cannot be shown.
-func sessionFault(err error, agent, id string) error {
+func (a *app) sessionFault(err error, agent, id string) error {
 	if errors.Is(err, checkpoint.ErrNoSession) {
-		return noSession(agent, id)
+		return a.noSession(agent, id)
 	}
 	if damaged, ok := errors.AsType[*checkpoint.DamagedError](err); ok {
 		f := fault.New(fault.Failed, "its file was left as it is; other sessions are not affected", "%w", err)

@@ -106,7 +106,7 @@ func (a *app) printStatus(o *opened, observed runtime.Observed, volume VolumeJSO
 		a.streams.Err.Note("left behind", console.Warn, left)
 	}
 	if !observed.Running {
-		a.streams.Err.Note("hint", console.Accent, "start it: flisk up")
+		a.streams.Err.Note("hint", console.Accent, "start it: "+a.command("up"))
 	}
 }
 

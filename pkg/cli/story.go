@@ -70,8 +70,9 @@ func (s *story) you(session, text string) {
 	s.command("flisk turn " + strconv.Quote(text) + " -s " + session)
 }
 
+// they is a reply, as far in as the words of the command above it.
 func (s *story) they(text string) {
-	s.indented("bot", console.Good, text, console.Plain)
+	s.indented(" ", console.Plain, text, console.Plain)
 }
 
 // check notes what was looked at and how it turned out.

@@ -90,7 +90,7 @@ func runTurn(ctx context.Context, a *app, o turnOptions) error {
 		return err
 	}
 	if !observed.Running || observed.URL == "" {
-		return nothingRuns(opened.project.Name)
+		return a.nothingRuns(opened.project.Name)
 	}
 	progress := a.progress()
 	c := client{base: observed.URL, http: directly(), again: a.sayAgain}
@@ -99,7 +99,7 @@ func runTurn(ctx context.Context, a *app, o turnOptions) error {
 	got, err := c.send(ctx, m)
 	done()
 	if err != nil {
-		return turnFault(err)
+		return a.turnFault(err)
 	}
 	took := time.Since(started)
 	if a.global.json {
@@ -188,39 +188,39 @@ func (a *app) printMeta(got answer, took time.Duration, newID bool) {
 	}
 	fmt.Fprintln(err, console.Quiet.Render(console.Fold(meta, err.Columns(), "")))
 	if newID {
-		err.Note("go on", console.Quiet, "flisk turn MESSAGE -s "+got.SessionID)
+		err.Note("go on", console.Quiet, a.command("turn MESSAGE -s "+got.SessionID))
 	}
 }
 
-func nothingRuns(project string) error {
-	return fault.New(fault.Environment, "start it: flisk up", "nothing of project %q runs", project)
+func (a *app) nothingRuns(project string) error {
+	return fault.New(fault.Environment, "start it: "+a.command("up"), "nothing of project %q runs", project)
 }
 
 // turnFault words a turn that has no answer.
-func turnFault(err error) error {
+func (a *app) turnFault(err error) error {
 	failed, ok := errors.AsType[*turnError](err)
 	if !ok {
 		return err
 	}
 	f := &fault.Fault{Kind: fault.Failed, Message: failed.Error(), Detail: failed.body, Err: failed}
 	if failed.problem != nil {
-		f.Kind, f.Hint = problemHint(failed.problem.Code, failed.message)
+		f.Kind, f.Hint = a.problemHint(failed.problem.Code, failed.message)
 		return f
 	}
 	switch {
 	case !failed.sent:
-		f.Kind, f.Message, f.Hint = fault.Environment, "cannot reach the gateway: "+failed.Error(), "look: flisk status"
+		f.Kind, f.Message, f.Hint = fault.Environment, "cannot reach the gateway: "+failed.Error(), "look: "+a.command("status")
 	case failed.body == "":
 		f.Message = "no answer to the turn, it may be saved or not: " + failed.Error()
-		f.Hint = sendAgain(failed.message)
+		f.Hint = a.sendAgain(failed.message)
 	default:
-		f.Hint = "is another program on this port, or an agent of another version? look: flisk status"
+		f.Hint = "is another program on this port, or an agent of another version? look: " + a.command("status")
 	}
 	return f
 }
 
-func sendAgain(m message) string {
-	hint := "send it again, it is saved at most once: flisk turn MESSAGE --key " + m.key
+func (a *app) sendAgain(m message) string {
+	hint := "send it again, it is saved at most once: " + a.command("turn MESSAGE --key "+shellWord(m.key))
 	if m.session != "" {
 		hint += " -s " + m.session
 	}
@@ -228,7 +228,7 @@ func sendAgain(m message) string {
 }
 
 // problemHint says what to do about a problem.
-func problemHint(code turn.Code, m message) (fault.Kind, string) {
+func (a *app) problemHint(code turn.Code, m message) (fault.Kind, string) {
 	switch code {
 	case turn.KeyReused:
 		return fault.Usage, "send the same input, or leave --key away"
@@ -237,17 +237,17 @@ func problemHint(code turn.Code, m message) (fault.Kind, string) {
 	case turn.BadSessionID, turn.BadTurnKey, turn.BadRequest, turn.NotJSON, turn.TooLarge:
 		return fault.Usage, ""
 	case turn.AgentLost, turn.CommitUnknown, turn.Draining, turn.NotReady, turn.Unavailable:
-		return fault.Failed, sendAgain(m)
+		return fault.Failed, a.sendAgain(m)
 	case turn.Busy, turn.SessionBusy, turn.QueueFull:
-		return fault.Failed, "wait for the other turn; " + sendAgain(m)
+		return fault.Failed, "wait for the other turn; " + a.sendAgain(m)
 	case turn.RunFailed, turn.ReplyTooLarge, turn.StateMismatch:
-		return fault.Failed, "the agent's own words: flisk logs " + m.agent
+		return fault.Failed, "the agent's own words: " + a.command("logs "+m.agent)
 	case turn.TurnTimeout:
 		return fault.Failed, "raise turn_timeout in flisk.yaml, or make the turn shorter"
 	case turn.NoSpace, turn.ReadOnly:
-		return fault.Environment, "make room on the volume; it is named by flisk status"
+		return fault.Environment, "make room on the volume, it is named by: " + a.command("status")
 	case turn.SessionDamaged:
-		return fault.Failed, "other sessions are not affected; the file is named by: flisk sessions list"
+		return fault.Failed, "other sessions are not affected; the file is named by: " + a.command("sessions list")
 	default:
 		return fault.Failed, ""
 	}

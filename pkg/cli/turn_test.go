@@ -76,7 +76,7 @@ func TestTurnOnATerminal(t *testing.T) {
 		t.Errorf("the reply became %q", got.out)
 	}
 	if !strings.HasPrefix(got.err, "\x1b[2msession 5f0c9f0e4a2b4f6d8c1e2a3b4c5d6e7f · turn 3 · ") ||
-		!strings.Contains(got.err, "flisk turn MESSAGE -s 5f0c9f0e4a2b4f6d8c1e2a3b4c5d6e7f\n") {
+		!strings.Contains(strings.Join(strings.Fields(got.err), " "), " turn MESSAGE -s 5f0c9f0e4a2b4f6d8c1e2a3b4c5d6e7f") {
 		t.Errorf("stderr is %q", got.err)
 	}
 }
@@ -137,8 +137,9 @@ func TestTurnRefusesBadInputBeforeItSends(t *testing.T) {
 func TestTurnWhenNothingRuns(t *testing.T) {
 	t.Parallel()
 	driver := &fakeDriver{observe: func() (runtime.Observed, error) { return runtime.Observed{}, nil }}
-	got := run{driver: driver}.do(t, "turn", "hi", "-C", projectDir(t, false))
-	if got.code != 3 || got.err != "flisk: nothing of project \"shop\" runs\nhint: start it: flisk up\n" {
+	dir := projectDir(t, false)
+	got := run{driver: driver}.do(t, "turn", "hi", "-C", dir)
+	if got.code != 3 || got.err != "flisk: nothing of project \"shop\" runs\nhint: start it: flisk -C "+shellWord(dir)+" up\n" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -153,7 +154,7 @@ func TestTurnProblems(t *testing.T) {
 		hint    string
 	}{
 		{turn.KeyReused, 2, "flisk: the turn key was used with another input", "hint: send the same input, or leave --key away"},
-		{turn.RunFailed, 1, "flisk: the agent's code failed; nothing was committed", "hint: the agent's own words: flisk logs bot"},
+		{turn.RunFailed, 1, "flisk: the agent's code failed; nothing was committed", " logs bot"},
 		{turn.TurnTimeout, 1, "flisk: the turn took too long; nothing was committed", "hint: raise turn_timeout in flisk.yaml"},
 		{turn.SessionDamaged, 1, "flisk: the session's file is damaged", "hint: other sessions are not affected"},
 		{turn.QueueFull, 1, "flisk: too many turns wait for this session", "--key k1 -s s1"},

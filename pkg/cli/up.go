@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -80,9 +81,12 @@ func (a *app) printUp(o *opened, report runtime.Report, volume VolumeJSON) {
 	if !report.Changed {
 		ready.Value.Text += " (nothing to do: it runs as flisk.yaml says)"
 	}
-	try := `flisk turn "hello" -s s1`
+	try := a.command(`turn "hello" -s s1`)
 	if len(agents) > 1 {
 		try += " --agent " + agents[0]
+	}
+	if report.Changed && out.Terminal && a.streams.Err.Terminal {
+		fmt.Fprintln(out) // between the steps and what they led to
 	}
 	out.Fields(
 		ready,
