@@ -191,6 +191,11 @@ func (a *apply) stop(ctx context.Context, ref runtime.Ref, request stopRequest) 
 	end := a.p.Begin("stop " + ref.Replica)
 	began := time.Now()
 
+	select {
+	case <-a.d.o.Force:
+		request.Force = true
+	default:
+	}
 	over := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,8 +12,14 @@ import (
 	"github.com/flisk-go/flisk/pkg/toolchain"
 )
 
+// errSourceChanged says that a program was not built from the source that its
+// name says.
+var errSourceChanged = errors.New("the source changed while it was being built")
+
 // build makes an agent's program. One that was built from the same source is
-// there already, and needs no toolchain.
+// there already, and needs no toolchain. A program under a wrong hash would be
+// run again when the source goes back to that hash; so there is none when
+// errSourceChanged is returned.
 func (d *Driver) build(ctx context.Context, p runtime.Progress, a targetAgent) error {
 	if _, err := os.Stat(a.binary); err == nil {
 		return nil
@@ -24,7 +31,21 @@ func (d *Driver) build(ctx context.Context, p runtime.Progress, a targetAgent) e
 	began := time.Now()
 	// What the compiler prints comes back in the error, and only once.
 	err := toolchain.Build(ctx, toolchain.Options{Dir: a.Dir, Root: d.o.Stack.Dir, Out: a.binary})
+	if err == nil {
+		err = d.checkSource(a)
+	}
 	end(seconds(time.Since(began)), err)
+	return err
+}
+
+func (d *Driver) checkSource(a targetAgent) error {
+	now, err := d.o.SourceHash(a.Name)
+	if err == nil && now != a.code {
+		err = errSourceChanged
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(a.binary))
+	}
 	return err
 }
 

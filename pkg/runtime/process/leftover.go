@@ -21,6 +21,7 @@ const (
 	gonePoll   = 25 * time.Millisecond
 	forcedTime = time.Second     // to end by itself, when a wait was forced
 	killTime   = 5 * time.Second // from SIGKILL to the end of a process
+	closeTime  = time.Second     // from the end of a process to that of its sockets and locks
 )
 
 // sweep ends what a killed supervisor left, and removes the run directory. It
@@ -33,7 +34,7 @@ func (d *Driver) sweep(ctx context.Context, p runtime.Progress) (swept bool, err
 	}
 	// A killed supervisor counts as gone a moment before the last of its threads
 	// lets go of the lock.
-	locking, cancel := context.WithTimeoutCause(ctx, killTime, errLocked)
+	locking, cancel := context.WithTimeoutCause(ctx, closeTime, errLocked)
 	defer cancel()
 	lock, err := waitLock(locking, filepath.Join(d.place.run, supervisorLock))
 	if err != nil {

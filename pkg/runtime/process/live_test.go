@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -128,10 +127,14 @@ func TestC15_DownLetsTurnsFinish(t *testing.T) {
 	}()
 	r.logged("bot", "turn of 1s begins")
 	ctx, cancel := interruptible(t)
-	cancelled := context.AfterFunc(ctx, func() {})
-	defer cancelled()
-	time.AfterFunc(200*time.Millisecond, cancel) // the first Ctrl-C keeps waiting
-	if _, err := r.driver().Down(ctx, r.p); err != nil {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.driver().Down(ctx, r.p)
+		ended <- err
+	}()
+	eventually(t, "the drain to begin", func() bool { return r.replica().State == runtime.Draining })
+	cancel() // the first Ctrl-C keeps waiting
+	if err := <-ended; err != nil {
 		t.Errorf("down: %v", err)
 	}
 	if got := <-answer; !strings.HasPrefix(got, "200 c1 ") {

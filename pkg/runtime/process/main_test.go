@@ -98,7 +98,7 @@ func testAgent() {
 		body, _ := io.ReadAll(r.Body)
 		if pause, err := time.ParseDuration(string(body)); err == nil {
 			fmt.Printf("turn of %s begins\n", pause)
-			time.Sleep(pause)
+			<-time.After(pause)
 		}
 		_, _ = fmt.Fprintf(w, "%s %d %s", env.Code, os.Getpid(), os.Getenv("FROM_ENV_FILE"))
 	})
@@ -114,6 +114,6 @@ func testAgent() {
 	go func() { _ = server.Serve(ln) }()
 	<-stop
 	draining.Store(true)
-	time.Sleep(env.Linger)
+	<-time.After(env.Linger)
 	_ = server.Shutdown(context.Background())
 }

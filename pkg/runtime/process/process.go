@@ -52,7 +52,7 @@ type Options struct {
 	Executable string   // the program whose "supervise DIR" calls [Supervise]
 	Env        []string // what agents inherit, as os.Environ gives it; FLISK_ names are dropped
 
-	// SourceHash names the present source of an agent.
+	// SourceHash names the present source of an agent. Up needs it.
 	SourceHash func(agent string) (string, error)
 
 	// ReadyTimeout is how long Up waits for one agent to get ready; 0 is 30 s.

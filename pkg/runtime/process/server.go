@@ -185,10 +185,12 @@ func (s *supervisor) letGo(e stack.Endpoint) {
 	_ = s.gateway.Drained(ctx, e.Replica) // what is in flight after that is the drain's
 }
 
+// stop ends a replica for good. That there is none is what was asked for: a
+// second call, which forces the first, may come when it is done.
 func (s *supervisor) stop(ctx context.Context, r stopRequest) (stopReply, error) {
 	k, ok := s.find(r.Ref)
 	if !ok {
-		return stopReply{}, errNoReplica(r.Ref)
+		return stopReply{Exit: "had ended"}, nil
 	}
 	k.stop(r.Grace)
 	if r.Force {

@@ -49,7 +49,7 @@ func (d *Driver) startSupervisor(ctx context.Context) error {
 	}
 	defer pipeR.Close()
 
-	cmd := &exec.Cmd{
+	cmd, err := startProgram(ctx, exec.Cmd{
 		Path:        binary,
 		Args:        []string{binary, "supervise", d.place.run},
 		Dir:         d.o.Home, // not the project: its directory may be moved or removed
@@ -57,8 +57,7 @@ func (d *Driver) startSupervisor(ctx context.Context) error {
 		Stderr:      output,
 		ExtraFiles:  []*os.File{pipeW},
 		SysProcAttr: proc.NewSession(),
-	}
-	err = startProgram(ctx, cmd)
+	})
 	if err = errors.Join(err, pipeW.Close()); err != nil {
 		return err
 	}
@@ -122,19 +121,20 @@ func copyProgram(from, to string) (err error) {
 // startProgram starts a program that was just written. Another goroutine that
 // starts a process at the same moment passes the open file on to it for an
 // instant, and the kernel does not run a file that is open for writing.
-func startProgram(ctx context.Context, cmd *exec.Cmd) error {
+func startProgram(ctx context.Context, program exec.Cmd) (*exec.Cmd, error) {
 	for tries := 0; ; tries++ {
+		cmd := program // one that failed to start cannot be started again
 		err := cmd.Start()
 		switch {
 		case errors.Is(err, fs.ErrPermission):
-			return fault.New(fault.Environment, "set FLISK_RUN_DIR to a directory where programs may run (it may be mounted with noexec)",
+			return nil, fault.New(fault.Environment, "set FLISK_RUN_DIR to a directory where programs may run (it may be mounted with noexec)",
 				"cannot run a program from %q: %w", filepath.Dir(cmd.Path), err)
 		case !errors.Is(err, syscall.ETXTBSY) || tries == 20:
-			return err
+			return &cmd, err
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

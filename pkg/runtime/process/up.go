@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -36,7 +37,14 @@ func (d *Driver) up(ctx context.Context, p runtime.Progress) (report runtime.Rep
 	if errors.Is(l.err, errOtherVersion) {
 		return report, fault.New(fault.Environment, "flisk down, then flisk up", "what runs was started by another version of flisk")
 	}
-	if err := d.checkPort(l); err != nil {
+	observed := d.observed(l)
+	if l.answer == nil {
+		if report.Changed, err = d.clear(ctx, p, l); err != nil {
+			return report, err
+		}
+		observed = runtime.Observed{}
+	}
+	if err := d.checkPort(ctx, l); err != nil {
 		return report, err
 	}
 	volume, created, err := d.prepareVolume()
@@ -44,42 +52,55 @@ func (d *Driver) up(ctx context.Context, p runtime.Progress) (report runtime.Rep
 		return report, err
 	}
 	report.Created = created
-	target, err := d.target(volume)
-	if err != nil {
-		return report, err
-	}
-	if l.answer == nil {
-		if report.Changed, err = d.clear(ctx, p, l); err != nil {
+	for tries := 1; ; tries++ {
+		target, err := d.target(volume)
+		if err != nil {
 			return report, err
 		}
+		plan := runtime.NewPlan(target.desired(), observed, runtime.OpUp)
+		a := d.newApply(p, l)
+		a.target = target
+		err = a.run(ctx, plan)
+		if errors.Is(err, errSourceChanged) && tries < maxTries {
+			continue // builds come first, so nothing was started yet
+		}
+		if err != nil {
+			return report, errors.Join(err, a.rollBack(ctx))
+		}
+		report.Changed = report.Changed || plan.Changes()
+		d.prune(target)
+		return report, nil
 	}
-
-	observed := d.observed(l)
-	if l.answer == nil {
-		observed = runtime.Observed{}
-	}
-	plan := runtime.NewPlan(target.desired(), observed, runtime.OpUp)
-	a := d.newApply(p, l)
-	a.target = target
-	if err := a.run(ctx, plan); err != nil {
-		return report, errors.Join(err, a.rollBack(ctx))
-	}
-	report.Changed = report.Changed || plan.Changes()
-	d.prune(target)
-	return report, nil
 }
 
+// maxTries bounds how often up begins again because somebody writes the source
+// while it is built.
+const maxTries = 3
+
 // checkPort says that the port is taken before anything is built or started. A
-// gateway of this project that listens there already is no conflict.
-func (d *Driver) checkPort(l look) error {
-	if l.answer != nil && l.answer.Gateway == address(d.o.Stack.Gateway) || l.alive && l.answer == nil {
+// gateway of this project that listens there already is no conflict, and one
+// that was killed gets a moment: the kernel calls its process dead before it
+// has closed its files.
+func (d *Driver) checkPort(ctx context.Context, l look) error {
+	if l.answer != nil && l.answer.Gateway == address(d.o.Stack.Gateway) {
 		return nil
 	}
-	ln, err := listen(d.o.Stack.Gateway)
-	if err != nil {
-		return err
+	tick := time.NewTicker(gonePoll)
+	defer tick.Stop()
+	for began := time.Now(); ; {
+		ln, err := listen(d.o.Stack.Gateway)
+		if err == nil {
+			return ln.Close()
+		}
+		if !l.exists || l.answer != nil || time.Since(began) > closeTime {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
 	}
-	return ln.Close()
 }
 
 // clear makes room for a new supervisor: one that does not answer is ended, and
