@@ -65,6 +65,7 @@ func (f *File) deleteHeld(e *entry) error {
 	if err := f.removeSession(e.who); err != nil {
 		return f.writeError(e.who, err)
 	}
+	f.unnote(e)
 	f.log.Info("a session was deleted", "session", e.who.session)
 	return nil
 }

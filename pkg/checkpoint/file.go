@@ -313,6 +313,9 @@ func (f *File) evict(e *entry) {
 		return
 	}
 	f.giveSpaceBack(e)
+	if e.file != nil && e.file.state.open < 0 {
+		f.unnote(e)
+	}
 	f.unload(e)
 	if e.lock != nil {
 		_ = e.lock.Close()

@@ -13,7 +13,9 @@ import (
 // A replica holds the lock of replica/<uuid>.lock for as long as it lives, so
 // everybody can tell whether it does, without a lease and without a clock.
 // open/<uuid>/ has an entry for each session in which it may have a turn that
-// was begun and has not ended: where to look when it died.
+// was begun and has not ended: where to look when it died. An entry too many
+// costs a look at a file; making and removing one for every turn would double
+// the cost of the turn's fdatasync, so it stays while the session stays loaded.
 
 func (r *reader) replicaLock(uuid string) string {
 	return r.dir() + "/" + replicasDir + "/" + uuid + lockSuffix
@@ -67,6 +69,28 @@ func (f *File) live() error {
 		return err
 	}
 	return durable.EnsureDir(f.root, durable.OpReplicaDir, durable.OpReplicaSync, f.openList(f.replica))
+}
+
+// note makes the entry of a session, before its first turn begins here. The
+// caller has the queue.
+func (f *File) note(e *entry) error {
+	if e.noted {
+		return nil
+	}
+	file, err := f.root.Open(durable.OpEntryAdd, f.openList(f.replica)+"/"+e.who.name, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	e.noted = true
+	return file.Close()
+}
+
+// unnote removes the entry: no turn of the session is open here. The caller has
+// the queue.
+func (f *File) unnote(e *entry) {
+	if e.noted && f.root.Remove(durable.OpEntryRemove, f.openList(f.replica)+"/"+e.who.name) == nil {
+		e.noted = false // otherwise it stays, and says only where to look
+	}
 }
 
 // die gives the life lock back. What is left behind are the entries of turns

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/flisk-go/flisk/pkg/internal/durable"
 	"github.com/flisk-go/flisk/pkg/turn"
@@ -103,7 +102,7 @@ func (h *fileSession) appendBegin(lines []byte) error {
 	if err := h.preallocate(len(lines)); err != nil {
 		return h.f.writeError(h.e.who, err)
 	}
-	if err := h.note(); err != nil {
+	if err := h.f.note(h.e); err != nil {
 		return h.f.writeError(h.e.who, err)
 	}
 	if err := h.append(durable.OpBeginWrite, lines, 2); err != nil {
@@ -118,7 +117,7 @@ func (h *fileSession) create(lines ...[]byte) error {
 	if err := f.ensureShard(w); err != nil {
 		return f.writeError(w, err)
 	}
-	if err := h.note(); err != nil {
+	if err := f.note(h.e); err != nil {
 		return f.writeError(w, err)
 	}
 	s.n = uint64(len(lines))
@@ -132,7 +131,7 @@ func (h *fileSession) create(lines ...[]byte) error {
 	}
 	// When it got its name and that may not be durable, nothing of it was
 	// promised: take it away again.
-	h.unnote()
+	f.unnote(h.e)
 	_ = f.root.Remove(durable.OpDeleteRemove, w.path())
 	h.gone = f.writeError(w, err)
 	return h.gone
@@ -154,19 +153,6 @@ func (h *fileSession) preallocate(n int) error {
 		s.reserved = need + reserve
 	}
 	return err
-}
-
-// note makes the entry by which others find this turn when this process dies.
-func (h *fileSession) note() error {
-	if h.e.noted {
-		return nil
-	}
-	entry, err := h.f.root.Open(durable.OpEntryAdd, h.f.openList(h.f.replica)+"/"+h.e.who.name, os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		return err
-	}
-	h.e.noted = true
-	return entry.Close()
 }
 
 // append writes lines behind the last good one. After an error the file is cut
@@ -226,7 +212,6 @@ func (h *fileSession) Commit(c Commit) (Turn, error) {
 	}
 	h.own = false
 	h.f.setRunning(h.e, "")
-	h.unnote()
 	return s.state.turns[s.state.newest], nil
 }
 
@@ -341,7 +326,6 @@ func (h *fileSession) Fail(reason string) error {
 	h.e.mu.Unlock()
 	h.own = false
 	h.f.setRunning(h.e, "")
-	h.unnote()
 	return err
 }
 
@@ -362,13 +346,6 @@ func (h *fileSession) Delivered() error {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
 	return s.state.apply(s.n, p)
-}
-
-// unnote takes the entry away again: the turn has ended.
-func (h *fileSession) unnote() {
-	if err := h.f.root.Remove(durable.OpEntryRemove, h.f.openList(h.f.replica)+"/"+h.e.who.name); err == nil {
-		h.e.noted = false // else it stays, and says only where to look
-	}
 }
 
 // Release is [Session.Release].
