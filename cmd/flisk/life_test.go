@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -152,7 +151,7 @@ func TestSessionsOfTwoAgents(t *testing.T) {
 	p := w.project(filepath.Join(t.TempDir(), "bot"))
 	p.secondAgent("billing")
 	p.do("up")
-	p.say("s1", "for the bot")
+	p.do("turn", "for the bot", "-s", "s1", "--agent", "bot")
 	a, err := p.post(t.Context(), "billing", `"for billing"`, http.Header{turn.HeaderSession: {"s1"}})
 	if err != nil || a.status != http.StatusOK || a.result.Turn != 1 {
 		t.Fatalf("billing answers %d %+v, %v", a.status, a.problem, err)
@@ -190,7 +189,7 @@ func TestC12_SIGTERMDuringATurn(t *testing.T) {
 	if view := p.session("s1"); view.Turns != 1 {
 		t.Errorf("the session holds %d turns, want 1", view.Turns)
 	}
-	if logs := p.do("logs"); !strings.Contains(logs, fmt.Sprintf("process %d exited with code 0", pid)) {
+	if logs := p.do("logs"); !strings.Contains(logs, "ended (exit status 0)") {
 		t.Errorf("no word of exit code 0 in the logs:\n%s", logs)
 	}
 }
