@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -36,7 +35,7 @@ func (d *Driver) sweep(ctx context.Context, p runtime.Progress) (swept bool, err
 	// lets go of the lock.
 	locking, cancel := context.WithTimeoutCause(ctx, closeTime, errLocked)
 	defer cancel()
-	lock, err := waitLock(locking, filepath.Join(d.place.run, supervisorLock))
+	lock, err := waitLock(locking, lockDir, d.place.run)
 	if err != nil {
 		return false, fmt.Errorf("cannot clean up in %q: %w", d.place.run, err)
 	}

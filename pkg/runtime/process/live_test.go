@@ -357,6 +357,25 @@ func TestTerminatedSupervisorCleansUp(t *testing.T) {
 	}
 }
 
+// Without this a supervisor whose run directory was cleaned away would hold its
+// port for ever, and no command could reach it.
+func TestSupervisorThatCannotBeReachedEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	agent, supervisor := identify(t, r.replica().PID), r.supervisor()
+	if err := os.RemoveAll(r.place().run); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the port to be free", func() bool {
+		ln, err := listen(r.o.Stack.Gateway)
+		return err == nil && ln.Close() == nil
+	})
+	mustBeGone(t, agent)
+	mustBeGone(t, supervisor)
+	r.up()
+}
+
 func TestStoppedSupervisorIsEnded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -366,9 +385,10 @@ func TestStoppedSupervisorIsEnded(t *testing.T) {
 	if err := supervisor.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if o := r.observe(); !o.Running || len(o.Stale) != 1 || !strings.Contains(o.Stale[0], "does not answer") {
-		t.Errorf("observed: %+v", o)
-	}
+	eventually(t, "the silence to be seen", func() bool { // a signal takes a moment
+		o := r.observe()
+		return o.Running && len(o.Stale) == 1 && strings.Contains(o.Stale[0], "does not answer")
+	})
 	force := make(chan struct{})
 	close(force)
 	r.o.Force = force

@@ -15,13 +15,22 @@ import (
 // errLocked says that another process holds a lock.
 var errLocked = errors.New("another process holds the lock")
 
-// tryLock takes an exclusive flock on a file, made when needed, or returns
-// errLocked. The kernel gives it back when the process dies, so there is no
-// stale lock. A file that was removed between opening and locking is not a lock
-// that anybody else would see: it is tried again.
-func tryLock(path string) (*os.File, error) {
+// lockFile takes an exclusive flock on a file, made when needed, or returns
+// errLocked.
+func lockFile(path string) (*os.File, error) {
+	return tryLock(path, os.O_CREATE|os.O_RDWR)
+}
+
+// lockDir does the same with a directory, which must exist. A locked directory
+// is also one that systemd-tmpfiles does not clean up.
+func lockDir(path string) (*os.File, error) { return tryLock(path, syscall.O_DIRECTORY) }
+
+// tryLock opens and locks. The kernel gives a flock back when the process dies,
+// so there is no stale lock. What was removed between opening and locking is not
+// a lock that anybody else would see: it is tried again.
+func tryLock(path string, flags int) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+		f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return nil, err
 		}
@@ -62,10 +71,10 @@ func (d *Driver) lockOperation(ctx context.Context, p runtime.Progress) (release
 	if err := os.MkdirAll(filepath.Dir(d.place.lock), userOnly); err != nil {
 		return nil, err
 	}
-	f, err := tryLock(d.place.lock)
+	f, err := lockFile(d.place.lock)
 	if errors.Is(err, errLocked) {
 		end := p.Begin("wait for another flisk command on this project")
-		f, err = waitLock(ctx, d.place.lock)
+		f, err = waitLock(ctx, lockFile, d.place.lock)
 		end("", err)
 	}
 	if err != nil {
@@ -76,11 +85,11 @@ func (d *Driver) lockOperation(ctx context.Context, p runtime.Progress) (release
 
 // waitLock polls: a flock that blocks cannot be given up when ctx ends, and the
 // commands that wait here are people's, seconds apart.
-func waitLock(ctx context.Context, path string) (*os.File, error) {
+func waitLock(ctx context.Context, lock func(string) (*os.File, error), path string) (*os.File, error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		f, err := tryLock(path)
+		f, err := lock(path)
 		if !errors.Is(err, errLocked) {
 			return f, err
 		}

@@ -82,7 +82,6 @@ func placeOf(home, runBase string, s stack.Stack) place {
 // Names inside a run directory.
 const (
 	controlSocket  = "control.sock"
-	supervisorLock = "supervisor.lock"
 	settingsFile   = "settings.json"   // what the supervisor is started with
 	supervisorFile = "supervisor.json" // its record, once it runs
 	supervisorCopy = "flisk"

@@ -30,6 +30,9 @@ const (
 
 	// settleTime is how long control calls may take to be answered at the end.
 	settleTime = 2 * time.Second
+
+	// socketCheck is how often the supervisor looks whether it can be reached.
+	socketCheck = 5 * time.Second
 )
 
 // readyFD is where the supervisor finds the pipe on which up waits.
@@ -78,7 +81,7 @@ func readyPipe() (*os.File, error) {
 type supervisor struct {
 	settings settings
 	place    place
-	lock     *os.File // held for its whole life
+	lock     *os.File // on the run directory, held for its whole life
 	log      *logFile
 	tcp      net.Listener
 	control  net.Listener
@@ -112,7 +115,7 @@ func newSupervisor(runDir string) (_ *supervisor, err error) {
 			}
 		}
 	}()
-	if s.lock, err = tryLock(filepath.Join(s.place.run, supervisorLock)); err != nil {
+	if s.lock, err = lockDir(s.place.run); err != nil {
 		return nil, fmt.Errorf("there is a supervisor already: %w", err)
 	}
 	opened = append(opened, s.lock.Close)
@@ -154,28 +157,20 @@ func (s *supervisor) run(ctx context.Context, signals <-chan os.Signal) error {
 	gatewayCtx, stopGateway := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopGateway()
 	gatewayEnd := make(chan error, 1)
-	go func() { gatewayEnd <- s.gateway.Serve(gatewayCtx, s.tcp) }()
+	go func() {
+		defer close(gatewayEnd)
+		gatewayEnd <- s.gateway.Serve(gatewayCtx, s.tcp)
+	}()
 
 	server := &http.Server{Handler: s.handler(), ErrorLog: slog.NewLogLogger(slog.NewTextHandler(sayWriter{s.say}, nil), slog.LevelWarn)}
 	controlEnd := make(chan error, 1)
 	go func() { controlEnd <- server.Serve(s.control) }()
 
-	var broken error
-	gatewayRuns := true
-	select {
-	case <-ctx.Done():
-	case sig := <-signals:
-		s.say("got " + sig.String())
-	case <-s.ending:
-	case broken = <-gatewayEnd:
-		gatewayRuns = false
-	}
+	broken := s.waitForEnd(ctx, signals, gatewayEnd)
 	s.shutdown(false)
 	s.drain(signals)
 	stopGateway()
-	if gatewayRuns {
-		broken = <-gatewayEnd
-	}
+	broken = errors.Join(broken, <-gatewayEnd)
 
 	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
@@ -190,6 +185,31 @@ func (s *supervisor) run(ctx context.Context, signals <-chan os.Signal) error {
 	}
 	s.say("stopped")
 	return errors.Join(broken, s.close())
+}
+
+// waitForEnd returns when there is a reason to stop: it was asked for, or nobody
+// could ask for it any more, or the gateway failed, which is the error.
+func (s *supervisor) waitForEnd(ctx context.Context, signals <-chan os.Signal, gatewayEnd <-chan error) error {
+	tick := time.NewTicker(socketCheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case sig := <-signals:
+			s.say("got " + sig.String())
+			return nil
+		case <-s.ending:
+			return nil
+		case err := <-gatewayEnd:
+			return err
+		case <-tick.C:
+			if _, err := os.Lstat(s.place.control()); errors.Is(err, fs.ErrNotExist) {
+				s.say("the control socket was removed: nobody can reach this supervisor any more")
+				return nil
+			}
+		}
+	}
 }
 
 // drain waits for all keepers; a signal meanwhile makes it short.
