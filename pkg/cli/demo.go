@@ -116,7 +116,7 @@ func runDemo(ctx context.Context, a *app, keep bool) (err error) {
 		err = errors.Join(err, d.leave(context.WithoutCancel(ctx)))
 	}
 	if err != nil && ctx.Err() != nil {
-		return interrupted(err)
+		return interrupted(ctx, err)
 	}
 	if err != nil {
 		return err

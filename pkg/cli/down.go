@@ -36,18 +36,20 @@ func newDown(a *app) *cobra.Command {
 		),
 		Args: positional(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			return draining(ctx, a, func(force <-chan struct{}) error { return runDown(ctx, a, force) })
+			progress := a.progress()
+			return draining(progress, func(force <-chan struct{}) error {
+				return runDown(cmd.Context(), a, progress, force)
+			})
 		},
 	}
 }
 
-func runDown(ctx context.Context, a *app, force <-chan struct{}) error {
+func runDown(ctx context.Context, a *app, progress *console.Progress, force <-chan struct{}) error {
 	o, err := a.open(force)
 	if err != nil {
 		return err
 	}
-	report, err := o.driver.Down(ctx, a.progress())
+	report, err := o.driver.Down(ctx, progress)
 	if err != nil {
 		return err
 	}
@@ -75,21 +77,21 @@ func runDown(ctx context.Context, a *app, force <-chan struct{}) error {
 
 // draining does work that a signal must not cut off: at the first one it says
 // that the drain goes on, at the second it closes force.
-func draining(ctx context.Context, a *app, work func(force <-chan struct{}) error) error {
+func draining(progress *console.Progress, work func(force <-chan struct{}) error) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
 	force, over := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() { watchDrain(a.streams.Err, signals, force, over) })
+	wg.Go(func() { watchDrain(progress, signals, force, over) })
 	err := work(force)
 	close(over)
 	wg.Wait()
 	select {
 	case <-force:
 		if err == nil {
-			err = fault.New(fault.Interrupted, "", "stopped by force: turns that were running were cut off, nothing that was saved is lost")
+			err = fault.New(fault.Interrupted, "", "stopped by force; turns that were running are cut off, saved ones are safe")
 		}
 		return err
 	default:
@@ -98,7 +100,7 @@ func draining(ctx context.Context, a *app, work func(force <-chan struct{}) erro
 }
 
 // watchDrain reacts to signals until over is closed.
-func watchDrain(err *console.Output, signals <-chan os.Signal, force chan<- struct{}, over <-chan struct{}) {
+func watchDrain(progress *console.Progress, signals <-chan os.Signal, force chan<- struct{}, over <-chan struct{}) {
 	for seen := 0; ; {
 		select {
 		case <-over:
@@ -106,10 +108,9 @@ func watchDrain(err *console.Output, signals <-chan os.Signal, force chan<- stru
 		case <-signals:
 			switch seen++; seen {
 			case 1:
-				fmt.Fprintln(err)
-				err.Note("draining", console.Warn, "turns in flight are finished first; Ctrl-C again kills them")
+				progress.Note("draining", console.Warn, "turns in flight are finished first; Ctrl-C again kills them")
 			case 2:
-				err.Note("forced", console.Bad, "killing what is left")
+				progress.Note("forced", console.Bad, "killing what is left")
 				close(force)
 			}
 		}

@@ -62,6 +62,13 @@ func (a *app) report(err error, asJSON bool) int {
 // asFault finds the message, the hint and the kind in any error.
 func asFault(err error) *fault.Fault {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
+		// What is joined to a fault, such as a roll-back that failed, belongs to
+		// it.
+		if more, ok := strings.CutPrefix(err.Error(), f.Message+"\n"); ok {
+			all := *f
+			all.Detail = strings.TrimPrefix(strings.TrimRight(f.Detail, "\n")+"\n"+more, "\n")
+			return &all
+		}
 		return f
 	}
 	// Joined errors have a line each; the first is the message.

@@ -143,12 +143,12 @@ func TestDownGolden(t *testing.T) {
 func TestC13SecondSignalForcesADrain(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
-	err := console.NewOutput(&said, console.OutputOptions{})
+	progress := console.NewProgress(console.NewOutput(&said, console.OutputOptions{}), "")
 	signals, force, over := make(chan os.Signal), make(chan struct{}), make(chan struct{})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		watchDrain(err, signals, force, over)
+		watchDrain(progress, signals, force, over)
 	}()
 	signals <- syscall.SIGINT
 	select {

@@ -219,7 +219,7 @@ func (a *app) printSessions(rows []SessionRowJSON, several bool, now time.Time) 
 	a.streams.Out.Table(t)
 	for _, s := range rows {
 		if s.Problem != "" {
-			a.streams.Err.Note("damaged", console.Bad, s.Problem)
+			a.streams.Err.Note("problem", console.Bad, s.Problem)
 		}
 	}
 }
@@ -308,6 +308,9 @@ func (a *app) printSession(agent string, view checkpoint.View) {
 	if n := len(view.Turns); n > 0 && view.Turns[n-1].State != turn.Committed {
 		last := view.Turns[n-1]
 		text := fmt.Sprintf("turn %d is %s", last.Number, last.State)
+		if last.State == turn.Failed {
+			text = fmt.Sprintf("turn %d failed", last.Number)
+		}
 		if last.Reason != "" {
 			text += ": " + last.Reason
 		}

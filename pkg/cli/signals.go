@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -19,17 +20,18 @@ func interruptible(ctx context.Context, work func(context.Context) error) error 
 	defer context.AfterFunc(caught, stop)()
 	err := work(caught)
 	if err != nil && caught.Err() != nil {
-		return interrupted(err)
+		return interrupted(caught, err)
 	}
 	return err
 }
 
-// interrupted keeps what an error says beyond that it was cancelled.
-func interrupted(err error) error {
+// interrupted keeps what an error says beyond that ctx was cancelled.
+func interrupted(ctx context.Context, err error) error {
 	f := fault.New(fault.Interrupted, "", "interrupted")
 	f.Err = err
 	if said, ok := errors.AsType[*fault.Fault](err); ok {
 		f.Message, f.Hint, f.Detail = said.Message, said.Hint, said.Detail
+		f.Message = strings.TrimSuffix(f.Message, ": "+context.Cause(ctx).Error())
 	}
 	return f
 }

@@ -93,12 +93,18 @@ func runTurn(ctx context.Context, a *app, o turnOptions) error {
 		return a.nothingRuns(opened.project.Name)
 	}
 	progress := a.progress()
-	c := client{base: observed.URL, http: directly(), again: a.sayAgain}
+	again := func(err error, pause time.Duration) {
+		progress.Note("again", console.Warn, fmt.Sprintf("%v; same key, in %s", err, console.Span(pause)))
+	}
+	c := client{base: observed.URL, http: directly(), again: again}
 	started := time.Now()
 	done := progress.Wait("waiting for " + m.agent)
 	got, err := c.send(ctx, m)
 	done()
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fault.New(fault.Interrupted, a.sendAgain(m), "interrupted; a turn that was accepted is finished and saved all the same")
+	case err != nil:
 		return a.turnFault(err)
 	}
 	took := time.Since(started)
@@ -142,13 +148,6 @@ func (o turnOptions) read(in io.Reader) (message, error) {
 	}
 	m.input = json.RawMessage(text)
 	return m, nil
-}
-
-// sayAgain tells on stderr that a turn is sent again.
-func (a *app) sayAgain(err error, pause time.Duration) {
-	if !a.global.json {
-		a.streams.Err.Note("again", console.Warn, fmt.Sprintf("%v; same key, in %s", err, console.Span(pause)))
-	}
 }
 
 // printReply prints what the agent said: readable on a terminal, byte for byte

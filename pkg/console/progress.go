@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -150,7 +151,8 @@ func (p *Progress) run(l *loop) {
 func (p *Progress) paint(lines ...string) {
 	erase := ""
 	if p.drawn > 0 {
-		erase = strings.Repeat("\x1b[A\x1b[2K", p.drawn) + "\r"
+		// To the end of the screen: the terminal may have echoed a ^C below.
+		erase = fmt.Sprintf("\r\x1b[%dA\x1b[J", p.drawn)
 		p.drawn = 0
 	}
 	for _, s := range p.steps {
@@ -188,6 +190,17 @@ func (p *Progress) fit(line string) string {
 		return Cut(line, limit-1)
 	}
 	return line
+}
+
+// Note is [Output.Note] above the spinners. Written to the output itself it
+// would be painted over.
+func (p *Progress) Note(label string, style Style, text string) {
+	if p.silent {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paint(strings.TrimSuffix(p.out.labelled(label+":", style, text), "\n"))
 }
 
 // Output takes what a tool prints during a step. Lines appear above the

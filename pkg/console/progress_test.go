@@ -37,12 +37,17 @@ func TestProgressOnATerminal(t *testing.T) {
 		}
 		buf.Reset()
 		fmt.Fprint(p.Output(), "go: downloading\nhalf")
-		if got := buf.String(); got != "\x1b[A\x1b[2K\r  go: downloading\n⠋ build bot  1.0 s\n" {
+		if got := buf.String(); got != "\r\x1b[1A\x1b[J  go: downloading\n⠋ build bot  1.0 s\n" {
 			t.Errorf("tool output drew %q", got)
 		}
 		buf.Reset()
+		p.Note("warning", Warn, "look\x1b[2J")
+		if got := buf.String(); got != "\r\x1b[1A\x1b[Jwarning: look\\x1b[2J\n⠋ build bot  1.0 s\n" {
+			t.Errorf("a note drew %q", got)
+		}
+		buf.Reset()
 		end("", nil)
-		if got := buf.String(); got != "\x1b[A\x1b[2K\r  half\n✓ build bot  1.0 s\n" {
+		if got := buf.String(); got != "\r\x1b[1A\x1b[J  half\n✓ build bot  1.0 s\n" {
 			t.Errorf("the end drew %q", got)
 		}
 		buf.Reset()
@@ -59,7 +64,7 @@ func TestProgressOnATerminal(t *testing.T) {
 		time.Sleep(1050 * time.Millisecond)
 		synctest.Wait()
 		done()
-		if got := buf.String(); !strings.HasSuffix(got, "thinking  1.0 s\n\x1b[A\x1b[2K\r") {
+		if got := buf.String(); !strings.HasSuffix(got, "thinking  1.0 s\n\r\x1b[1A\x1b[J") {
 			t.Errorf("a transient step left %q", got)
 		}
 	})
