@@ -1,0 +1,123 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// Exit codes of Main, those of the flisk command.
+const (
+	exitDone  = 0
+	exitFail  = 1
+	exitUsage = 2 // a FLISK_ variable has a bad value
+	exitEnv   = 3 // the volume or the address cannot be used
+)
+
+// Main serves run as the environment says (see [turn.Env]) until it is told to
+// stop, and exits the process: 0 after a drain, 1 when serving failed, 2 when a
+// variable has a bad value, 3 when the volume or the address cannot be used.
+//
+// SIGTERM, SIGINT and the end of file on FLISK_LIFELINE begin a drain ([Server.Serve]
+// tells its steps). A second signal cuts it short; a third exits at once with 1.
+//
+// With "health" as the only argument it asks the agent that listens at
+// FLISK_LISTEN how it is and exits 0 or 1: a health check for an image without
+// a shell.
+func Main[S any](run Func[S]) {
+	p := process{args: os.Args[1:], lookup: os.LookupEnv, stdout: os.Stdout, stderr: os.Stderr}
+	os.Exit(p.main(func(store checkpoint.Store, env turn.Env, log *slog.Logger) *Server {
+		return NewServer(run, store, env, log)
+	}))
+}
+
+// process is what Main takes from the operating system.
+type process struct {
+	args           []string
+	lookup         func(string) (string, bool)
+	stdout, stderr io.Writer
+}
+
+func (p process) main(newServer func(checkpoint.Store, turn.Env, *slog.Logger) *Server) int {
+	env, err := turn.ParseEnv(p.lookup)
+	if err != nil {
+		for line := range strings.Lines(err.Error()) {
+			p.complain(errors.New(strings.TrimSuffix(line, "\n")))
+		}
+		return exitUsage
+	}
+	if len(p.args) == 1 && p.args[0] == "health" {
+		if err := askHealth(env); err != nil {
+			p.complain(err)
+			return exitFail
+		}
+		return exitDone
+	}
+	byHand := env.Listen == ""
+	if _, set := p.lookup("FLISK_LINGER"); byHand && !set {
+		env.Linger = 0 // no gateway looks at /ready
+	}
+	if env.Data == "" {
+		env.Data = filepath.Join(".flisk", "data")
+	}
+
+	log := slog.New(slog.NewTextHandler(p.stderr, nil))
+	stop, err := watchForStop(env.Lifeline)
+	if err != nil {
+		p.complain(err)
+		return exitUsage
+	}
+	defer stop.close()
+	store, err := checkpoint.Open(env.Data, checkpoint.Options{
+		Agent:         env.Agent,
+		ExpectVolume:  env.Volume,
+		RefuseOverlay: env.Runtime == "docker",
+		Log:           log,
+	})
+	if err != nil {
+		p.complain(fmt.Errorf("cannot keep conversations in %q: %w", env.Data, err))
+		return exitEnv
+	}
+	info := store.Info()
+	for _, w := range info.Warnings {
+		log.Warn("volume", "warning", w)
+	}
+	ln, err := listen(env.Listen)
+	if err != nil {
+		p.complain(fmt.Errorf("cannot listen: %w", err))
+		return exitEnv
+	}
+	server := newServer(store, env, log)
+	log.Info("started", "agent", env.Agent, "address", ln.Addr(), "volume", info.Volume, "replica", info.Replica, "code", env.Code)
+	if byHand {
+		p.greet(env, ln.Addr())
+	}
+	if err := server.serve(stop.first, stop.hurry, ln); err != nil {
+		p.complain(err)
+		return exitFail
+	}
+	if server.engine.flights.count() > 0 {
+		return exitDone // runTurn still runs; the end of the process unlocks its session
+	}
+	if err := store.Close(); err != nil {
+		log.Warn("volume", "warning", err)
+	}
+	return exitDone
+}
+
+// greet tells somebody who started the agent by hand how to talk to it.
+func (p process) greet(env turn.Env, addr net.Addr) {
+	base := "http://" + addr.String()
+	_, _ = fmt.Fprintf(p.stdout, "%s serves at %s, conversations are in %s\n\n  curl -s %s -H 'Content-Type: %s' -H 'X-Session-Id: me' -d '{\"input\": \"hello\"}'\n\n",
+		env.Agent, base, env.Data, base+turn.TurnPath(env.Agent), turn.JSONType)
+}
+
+func (p process) complain(err error) { _, _ = fmt.Fprintln(p.stderr, err) }

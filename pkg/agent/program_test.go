@@ -1,0 +1,127 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/flisk-go/flisk/pkg/checkpoint"
+)
+
+type memory struct {
+	First string `json:"first"`
+	Count int    `json:"count,omitempty"`
+}
+
+// execute runs one turn of run on cp, without an engine.
+func execute[S any](t *testing.T, run Func[S], cp checkpoint.Checkpoint) (checkpoint.Commit, error) {
+	t.Helper()
+	x, err := newProgram(run)(cp, json.RawMessage(`"in"`))
+	if err != nil {
+		return checkpoint.Commit{}, err
+	}
+	return x(t.Context())
+}
+
+func TestStateIsCommittedOnlyIfChanged(t *testing.T) {
+	t.Parallel()
+	idle := func(context.Context, *Checkpoint[memory], Input) (Reply, error) { return Text("ok"), nil }
+	count := func(_ context.Context, cp *Checkpoint[memory], _ Input) (Reply, error) {
+		cp.State.Count++
+		return Text("ok"), nil
+	}
+	for _, c := range []struct {
+		name, state, want string
+		run               Func[memory]
+	}{
+		{"none and untouched", "", "", idle},
+		{"none and changed", "", `{"first":"","count":1}`, count},
+		{"some and untouched", `{"first":"x"}`, "", idle},
+		{"some and changed", `{"first":"x","count":4}`, `{"first":"x","count":5}`, count},
+		{"a field was added since", `{}`, `{"first":""}`, idle},
+	} {
+		var state json.RawMessage
+		if c.state != "" {
+			state = json.RawMessage(c.state)
+		}
+		got, err := execute(t, c.run, checkpoint.Checkpoint{State: state})
+		if err != nil || string(got.State) != c.want {
+			t.Errorf("%s: state %s, %v, want %q", c.name, got.State, err, c.want)
+		}
+	}
+}
+
+func TestC36_StateIsDecodedStrictly(t *testing.T) {
+	t.Parallel()
+	run := func(context.Context, *Checkpoint[memory], Input) (Reply, error) {
+		t.Error("ran on a state that does not fit")
+		return Reply{}, nil
+	}
+	for _, state := range []string{`{"first":"x","renamed":1}`, `{"first":1}`, `[]`, `{"first":"x"} 1`, `{"count":"3"}`} {
+		if _, err := execute(t, run, checkpoint.Checkpoint{State: json.RawMessage(state)}); err == nil {
+			t.Errorf("%s was accepted", state)
+		}
+	}
+}
+
+// migrated reads the state that memory wrote, too.
+type migrated struct {
+	Opening string `json:"opening"`
+}
+
+func (m *migrated) UnmarshalJSON(b []byte) error {
+	var both struct {
+		Opening string `json:"opening"`
+		First   string `json:"first"`
+	}
+	if err := json.Unmarshal(b, &both); err != nil {
+		return err
+	}
+	m.Opening = both.Opening + both.First
+	return nil
+}
+
+func TestC36_StateMigrates(t *testing.T) {
+	t.Parallel()
+	got, err := execute(t, func(_ context.Context, cp *Checkpoint[migrated], _ Input) (Reply, error) {
+		return Text(cp.State.Opening), nil
+	}, checkpoint.Checkpoint{State: json.RawMessage(`{"first":"hello"}`)})
+	if err != nil || string(got.Reply) != `"hello"` || string(got.State) != `{"opening":"hello"}` {
+		t.Errorf("reply %s, state %s, %v", got.Reply, got.State, err)
+	}
+}
+
+func TestATurnCannotChangeWhatTheStoreKeeps(t *testing.T) {
+	t.Parallel()
+	stored := checkpoint.Checkpoint{Turn: 1, Messages: msgs("a b")}
+	_, err := execute(t, func(_ context.Context, cp *Checkpoint[memory], _ Input) (Reply, error) {
+		if cp.Turn != 2 || cap(cp.Messages) != len(cp.Messages) {
+			t.Errorf("turn %d, capacity %d of %d messages", cp.Turn, cap(cp.Messages), len(cp.Messages))
+		}
+		cp.Messages[0].Role = "changed"
+		cp.Messages = append(cp.Messages[:1], msgs("x")...)
+		return Reply{}, errors.New("no")
+	}, stored)
+	if err == nil || words(stored.Messages) != "a b" || stored.Messages[0].Role != "m" {
+		t.Errorf("stored is now %v, error %v", stored.Messages, err)
+	}
+}
+
+func TestRepliesAndStatesThatDoNotEncode(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]Func[any]{
+		"reply": func(context.Context, *Checkpoint[any], Input) (Reply, error) { return Reply{Value: func() {}}, nil },
+		"state": func(_ context.Context, cp *Checkpoint[any], _ Input) (Reply, error) {
+			cp.State = make(chan int)
+			return Text("ok"), nil
+		},
+		"raw reply": func(context.Context, *Checkpoint[any], Input) (Reply, error) {
+			return Reply{Value: json.RawMessage(`{"a":`)}, nil
+		},
+	} {
+		if got, err := execute(t, run, checkpoint.Checkpoint{}); err == nil {
+			t.Errorf("%s: committed %+v", name, got)
+		}
+	}
+}

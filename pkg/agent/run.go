@@ -1,0 +1,170 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// runTurn takes a begun turn to its end: committed, failed, or released.
+func (e *engine) runTurn(f *flight, s checkpoint.Session, t checkpoint.Turn, run execution) {
+	ctx, cancel := context.WithTimeoutCause(e.ctx, e.timeout, ErrTurnTimeout)
+	defer cancel()
+	outcomes := start(ctx, run)
+	out, err := e.await(ctx, outcomes)
+	if err != nil { // runTurn is still busy
+		e.end(f, s, t, err)
+		late := <-outcomes // the session stays locked until it is not; its late reply is dropped
+		e.logPanic(f, t, late.err)
+		return
+	}
+	if out.err != nil {
+		e.end(f, s, t, e.blame(ctx, f, t, out.err))
+		return
+	}
+	e.holdAt(f.request, turn.PointReturned, t.ID)
+	out.commit.At = func(p turn.Point) { e.holdAt(f.request, p, t.ID) }
+	committed, err := s.Commit(out.commit)
+	if err != nil {
+		e.abandonCommit(f, s, t, err)
+		return
+	}
+	e.answer(f, resultOf(committed, false), nil)
+	whole := e.deliveredInTime(f)
+	e.holdAt(f.request, turn.PointReplied, t.ID)
+	if whole {
+		e.note(f, "delivered", s.Delivered())
+	}
+}
+
+// outcome is how runTurn ended.
+type outcome struct {
+	commit checkpoint.Commit
+	err    error
+}
+
+// panicError is a panic of the agent's code.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return "the agent's code panicked; its log has the stack" }
+
+var errGoexit = errors.New("the agent's code ended its goroutine (runtime.Goexit) instead of returning")
+
+// start runs the agent's code in a goroutine of its own, so that a run that
+// ignores its context, panics or ends its goroutine cannot take the flight with
+// it. The one outcome is always sent.
+func start(ctx context.Context, run execution) <-chan outcome {
+	outcomes := make(chan outcome, 1)
+	go func() {
+		out := outcome{err: errGoexit}
+		defer func() {
+			if v := recover(); v != nil {
+				out = outcome{err: &panicError{v, debug.Stack()}}
+			}
+			outcomes <- out
+		}()
+		commit, err := run(ctx)
+		out = outcome{commit, err}
+	}()
+	return outcomes
+}
+
+// await waits for the outcome or for the end of ctx. A run that a drain
+// cancelled gets a moment to return. The error is ctx's cause.
+func (e *engine) await(ctx context.Context, outcomes <-chan outcome) (outcome, error) {
+	select {
+	case out := <-outcomes:
+		return out, nil
+	case <-ctx.Done():
+	}
+	grace := time.Duration(0)
+	if errors.Is(context.Cause(ctx), ErrDraining) {
+		grace = settleTime
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case out := <-outcomes:
+		return out, nil
+	case <-timer.C:
+		return outcome{}, context.Cause(ctx)
+	}
+}
+
+// blame says why a run that returned an error failed: because its context had
+// ended, or by itself.
+func (e *engine) blame(ctx context.Context, f *flight, t checkpoint.Turn, err error) error {
+	if e.logPanic(f, t, err) {
+		return err
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// logPanic logs err if it is a panic of the agent's code, and reports whether it is.
+func (e *engine) logPanic(f *flight, t checkpoint.Turn, err error) bool {
+	p, ok := errors.AsType[*panicError](err)
+	if ok {
+		e.log.Error("the agent's code panicked", "session", f.session, "turn", t.ID,
+			"panic", fmt.Sprint(p.value), "stack", string(p.stack))
+	}
+	return ok
+}
+
+// end gives a begun turn up without committing it. A turn that a drain cut
+// short is not recorded as failed: the agent's code did nothing wrong.
+func (e *engine) end(f *flight, s checkpoint.Session, t checkpoint.Turn, err error) {
+	var p *turn.Problem
+	switch {
+	case errors.Is(err, ErrDraining):
+		p = draining()
+	case errors.Is(err, ErrTurnTimeout):
+		p = turn.Problemf(turn.TurnTimeout, "it ran for %v", e.timeout)
+		e.note(f, "failed", s.Fail("timeout"))
+	default:
+		p = turn.Problemf(turn.RunFailed, "%s", clip(err.Error()))
+		e.note(f, "failed", s.Fail(p.Detail))
+	}
+	p.TurnID = t.ID
+	e.log.Warn("turn failed", "session", f.session, "turn", t.ID, "problem", string(p.Code), "detail", p.Detail)
+	e.answer(f, turn.Result{}, p)
+}
+
+// abandonCommit answers for a commit that failed. Where the store can still
+// write, the turn is ended, so that nobody takes it for a running one.
+func (e *engine) abandonCommit(f *flight, s checkpoint.Session, t checkpoint.Turn, err error) {
+	p := e.problem(f.session, t.ID, err)
+	if errors.Is(err, checkpoint.ErrTooLarge) || errors.Is(err, checkpoint.ErrNoSpace) {
+		e.note(f, "failed", s.Fail(string(p.Code)))
+	}
+	e.answer(f, turn.Result{}, p)
+}
+
+// load decodes the checkpoint for the agent's code. A decoder of the state type
+// is the agent's code too, and may panic.
+func (e *engine) load(cp checkpoint.Checkpoint, req request) (run execution, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			e.log.Error("decoding the state panicked", "session", req.session,
+				"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			err = turn.Problemf(turn.StateMismatch, "decoding it panicked; the agent's log has the stack")
+		}
+	}()
+	run, err = e.program(cp, req.input)
+	if err != nil {
+		p := turn.Problemf(turn.StateMismatch, "%s", clip(err.Error()))
+		e.log.Warn("turn failed", "session", req.session, "problem", string(p.Code), "detail", p.Detail)
+		return nil, p
+	}
+	return run, nil
+}

@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// pipeListener hands out in-memory connections, so that the clock of a test can
+// be a fake one.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+// servePipe runs a server in the test's bubble and returns a way to connect.
+func servePipe(t *testing.T, env turn.Env) (dial func() net.Conn, drain func()) {
+	env.Hosts = []string{"x"}
+	s := NewServer(remember, nil, env, slog.New(slog.DiscardHandler))
+	ln := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, ln) }()
+	dial = func() net.Conn {
+		client, server := net.Pipe()
+		ln.conns <- server
+		return client
+	}
+	return dial, func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDribblingClients(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		send, answer string
+		within       time.Duration
+	}{
+		"headers that never end":         {"POST /api/bot/turn HTTP/1.1\r\nHost: x\r\n", "", headerTimeout},
+		"a body that never comes":        {"POST /api/bot/turn HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", "400 Bad Request", bodyTimeout},
+		"a refused body":                 {"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", "", bodyTimeout},
+		"a connection never used":        {"", "", headerTimeout},
+		"a connection not used any more": {"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", "404 Not Found", idleTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				dial, drain := servePipe(t, turn.DefaultEnv())
+				defer drain()
+				began := time.Now()
+				conn := dial()
+				go func() { _, _ = io.WriteString(conn, c.send) }()
+				got, _ := io.ReadAll(conn)
+				if !strings.Contains(string(got), c.answer) {
+					t.Errorf("answer %q, want %q", got, c.answer)
+				}
+				if took := time.Since(began); took > c.within+time.Second {
+					t.Errorf("the connection was kept for %v", took)
+				}
+			})
+		})
+	}
+}
+
+func TestC14_IdleConnectionsDoNotHoldTheDrain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		env := turn.DefaultEnv()
+		env.Linger = 0
+		dial, drain := servePipe(t, env)
+		unused, used, half := dial(), dial(), dial()
+		answers := make(chan string, 1)
+		go func() { _, _ = io.WriteString(used, "GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n") }()
+		go func() {
+			var got strings.Builder
+			_, _ = io.Copy(&got, used)
+			answers <- got.String()
+		}()
+		go func() { _, _ = io.WriteString(half, "GET /nowhere HTTP/1.1\r\nHo") }()
+		synctest.Wait()
+		began := time.Now()
+		drained := make(chan time.Duration, 1)
+		go func() { drain(); drained <- time.Since(began) }()
+		if _, err := unused.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("unused connection: %v", err)
+		}
+		if got := <-answers; !strings.Contains(got, "404") {
+			t.Errorf("used connection: %q", got)
+		}
+		if waited := time.Since(began); waited > firstByteGrace {
+			t.Errorf("closing the unused connections took %v", waited)
+		}
+		// The request that was being read is answered, as the last one.
+		go func() { _, _ = io.WriteString(half, "st: x\r\n\r\n") }()
+		got, _ := io.ReadAll(half)
+		if !strings.Contains(string(got), "404") || !strings.Contains(string(got), "Connection: close") {
+			t.Errorf("half a request: %q", got)
+		}
+		if took := <-drained; took > time.Second {
+			t.Errorf("the drain took %v", took)
+		}
+	})
+}
