@@ -95,8 +95,10 @@ func (d *Driver) endLeftover(ctx context.Context, r record) (killed bool, err er
 
 // draining asks a replica whether it finishes what it accepted.
 func draining(ctx context.Context, r record) bool {
+	ask := newAsker(stack.Endpoint{Network: "unix", Address: r.Socket})
+	defer ask.CloseIdleConnections()
 	var health turn.Health
-	_, err := askAgent(ctx, stack.Endpoint{Network: "unix", Address: r.Socket}, turn.HealthPath, &health)
+	_, err := askAgent(ctx, ask, turn.HealthPath, &health)
 	return err == nil && health.Draining
 }
 
