@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -481,5 +482,18 @@ func TestRunDirectoryNames(t *testing.T) {
 	o.RunBase = "/" + strings.Repeat("x", 90)
 	if _, err := New(o); fault.KindOf(err) != fault.Environment || !strings.Contains(err.Error(), "too long") {
 		t.Errorf("New with a long run base: %v", err)
+	}
+}
+
+func TestOneSupervisorARunDirectory(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	if _, err := newSupervisor(r.place().run); !errors.Is(err, errLocked) {
+		t.Errorf("a second supervisor: %v", err)
+	}
+	r.mustTurn("bot", "")
+	if err := Supervise(t.Context(), r.place().run); fault.KindOf(err) != fault.Usage {
+		t.Errorf("a supervisor started by hand: %v", err)
 	}
 }
