@@ -24,7 +24,7 @@ import (
 // process.
 func Run(ctx context.Context, args []string, streams *console.Streams, environ []string) int {
 	a := &app{streams: streams, environ: environ}
-	a.newDriver = a.processDriver
+	a.newDriver = (*app).processDriver
 	return a.run(ctx, args)
 }
 
@@ -50,7 +50,7 @@ type app struct {
 
 	// newDriver makes the driver of a project; closing force ends a wait for a
 	// drain.
-	newDriver func(p *project.Project, force <-chan struct{}) (runtime.Driver, error)
+	newDriver func(a *app, p *project.Project, force <-chan struct{}) (runtime.Driver, error)
 }
 
 // progress tells what goes on, on stderr; with --json nobody listens.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/flisk-go/flisk/pkg/console"
@@ -49,13 +48,13 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// fakeDriver answers what a test sets, and refuses what it does not expect.
+// fakeDriver answers what a test sets, and panics on what it does not expect.
 type fakeDriver struct {
 	observe func() (runtime.Observed, error)
 	up      func(context.Context, runtime.Progress) (runtime.Report, error)
 	down    func(context.Context, runtime.Progress) (runtime.Report, error)
 	logs    func(context.Context, runtime.LogOptions, func(runtime.Line) error) error
-	runtime.Driver
+	kill    func(context.Context, string) ([]runtime.Replica, error)
 }
 
 func (f *fakeDriver) Observe(context.Context) (runtime.Observed, error) { return f.observe() }
@@ -69,6 +68,10 @@ func (f *fakeDriver) Logs(ctx context.Context, o runtime.LogOptions, emit func(r
 	return f.logs(ctx, o, emit)
 }
 
+func (f *fakeDriver) Kill(ctx context.Context, agent string) ([]runtime.Replica, error) {
+	return f.kill(ctx, agent)
+}
+
 // run is one command line of a test.
 type run struct {
 	driver   runtime.Driver
@@ -76,6 +79,7 @@ type run struct {
 	terminal bool // stdout and stderr are terminals of 80 columns
 	colour   bool
 	environ  []string
+	ctx      context.Context // of the test, when nil
 }
 
 type result struct {
@@ -97,18 +101,22 @@ func (r run) do(t *testing.T, args ...string) result {
 			Err: console.NewOutput(&stderr, options),
 		},
 		environ: r.environ,
-		newDriver: func(*project.Project, <-chan struct{}) (runtime.Driver, error) {
+		newDriver: func(*app, *project.Project, <-chan struct{}) (runtime.Driver, error) {
 			if r.driver == nil {
 				t.Error("the command asked for a driver")
 			}
 			return r.driver, nil
 		},
 	}
-	code := a.run(t.Context(), args)
+	ctx := r.ctx
+	if ctx == nil {
+		ctx = t.Context()
+	}
+	code := a.run(ctx, args)
 	got := result{code, stdout.String(), stderr.String()}
 	if r.terminal {
 		for line := range strings.Lines(got.out + got.err) {
-			if w := lipgloss.Width(strings.TrimSuffix(line, "\n")); w > 80 {
+			if w := console.Width(strings.TrimSuffix(line, "\n")); w > 80 {
 				t.Errorf("%q prints a line of %d columns: %q", args, w, line)
 			}
 		}

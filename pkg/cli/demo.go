@@ -145,7 +145,6 @@ func (d *demo) makeRoom(a *app) error {
 		"FLISK_HOME="+filepath.Join(root, "home"), "FLISK_RUN_DIR="+filepath.Join(root, "run"))
 	inner.global.dir = d.dir
 	d.app = &inner
-	d.app.newDriver = d.app.processDriver
 	return nil
 }
 

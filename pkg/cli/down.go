@@ -37,15 +37,16 @@ func newDown(a *app) *cobra.Command {
 		Args: positional(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			progress := a.progress()
-			return draining(progress, func(force <-chan struct{}) error {
-				return runDown(cmd.Context(), a, progress, force)
+			return draining(cmd.Context(), progress, func(ctx context.Context) error {
+				return runDown(ctx, a, progress)
 			})
 		},
 	}
 }
 
-func runDown(ctx context.Context, a *app, progress *console.Progress, force <-chan struct{}) error {
-	o, err := a.open(force)
+// runDown takes the end of ctx for force: a drain is not cut off by less.
+func runDown(ctx context.Context, a *app, progress *console.Progress) error {
+	o, err := a.open(ctx.Done())
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func runDown(ctx context.Context, a *app, progress *console.Progress, force <-ch
 	if err != nil {
 		return err
 	}
-	observed, err := o.driver.Observe(ctx)
+	observed, err := o.driver.Observe(context.WithoutCancel(ctx))
 	if err != nil {
 		return err
 	}
@@ -76,31 +77,32 @@ func runDown(ctx context.Context, a *app, progress *console.Progress, force <-ch
 }
 
 // draining does work that a signal must not cut off: at the first one it says
-// that the drain goes on, at the second it closes force.
-func draining(progress *console.Progress, work func(force <-chan struct{}) error) error {
+// that the drain goes on, at the second it ends the context.
+func draining(ctx context.Context, progress *console.Progress, work func(context.Context) error) error {
+	ctx, force := context.WithCancel(ctx)
+	defer force()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
-	force, over := make(chan struct{}), make(chan struct{})
+	over := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { watchDrain(progress, signals, force, over) })
-	err := work(force)
+	err := work(ctx)
 	close(over)
 	wg.Wait()
-	select {
-	case <-force:
-		if err == nil {
-			err = fault.New(fault.Interrupted, "", "stopped by force; turns that were running are cut off, saved ones are safe")
-		}
+	switch {
+	case ctx.Err() == nil:
 		return err
+	case err == nil:
+		return fault.New(fault.Interrupted, "", "stopped by force; turns that were running are cut off, saved ones are safe")
 	default:
-		return err
+		return interrupted(ctx, err)
 	}
 }
 
 // watchDrain reacts to signals until over is closed.
-func watchDrain(progress *console.Progress, signals <-chan os.Signal, force chan<- struct{}, over <-chan struct{}) {
+func watchDrain(progress *console.Progress, signals <-chan os.Signal, force func(), over <-chan struct{}) {
 	for seen := 0; ; {
 		select {
 		case <-over:
@@ -111,7 +113,7 @@ func watchDrain(progress *console.Progress, signals <-chan os.Signal, force chan
 				progress.Note("draining", console.Warn, "turns in flight are finished first; Ctrl-C again kills them")
 			case 2:
 				progress.Note("forced", console.Bad, "killing what is left")
-				close(force)
+				force()
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func (a *app) open(force <-chan struct{}) (*opened, error) {
 	if err := a.onlyProcess(p.Runtime); err != nil {
 		return nil, err
 	}
-	driver, err := a.newDriver(p, force)
+	driver, err := a.newDriver(a, p, force)
 	if err != nil {
 		return nil, err
 	}

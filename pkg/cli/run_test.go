@@ -144,25 +144,44 @@ func TestC13SecondSignalForcesADrain(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
 	progress := console.NewProgress(console.NewOutput(&said, console.OutputOptions{}), "")
-	signals, force, over := make(chan os.Signal), make(chan struct{}), make(chan struct{})
-	done := make(chan struct{})
+	ctx, force := context.WithCancel(t.Context())
+	signals, over, done := make(chan os.Signal), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		watchDrain(progress, signals, force, over)
 	}()
 	signals <- syscall.SIGINT
-	select {
-	case <-force:
+	if ctx.Err() != nil {
 		t.Fatal("the first signal forced")
-	default:
 	}
 	signals <- syscall.SIGINT
-	<-force
+	<-ctx.Done()
 	signals <- syscall.SIGTERM // a third one changes nothing
 	close(over)
 	<-done
 	if got := said.String(); strings.Count(got, "draining:") != 1 || strings.Count(got, "forced:") != 1 {
 		t.Errorf("it said %q", got)
+	}
+}
+
+func TestC13AForcedDownIsAnInterruption(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err     error
+		message string
+	}{
+		{nil, "stopped by force; turns that were running are cut off, saved ones are safe"},
+		{context.Canceled, "interrupted"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := draining(ctx, console.Silent(), func(context.Context) error { cancel(); return c.err })
+		if f := asFault(err); f.Kind != fault.Interrupted || f.Message != c.message {
+			t.Errorf("%v became %+v", c.err, f)
+		}
+	}
+	failed := errors.New("exit status 1")
+	if err := draining(t.Context(), console.Silent(), func(context.Context) error { return failed }); err != failed {
+		t.Errorf("without a signal: %v", err)
 	}
 }
 

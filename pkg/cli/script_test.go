@@ -40,7 +40,7 @@ var goEnv = sync.OnceValues(func() (map[string]string, error) {
 
 // TestScripts runs the specification of the command line, testdata/script. Each
 // script has a FLISK_HOME, a run directory and a TMPDIR of its own, no network
-// and an empty module cache. Whatever it leaves running is stopped.
+// and an empty module cache; $FLISK is the command's file. Whatever it leaves running is stopped.
 //
 // Beside testscript's own commands there are
 //
@@ -70,6 +70,8 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			bin, _, _ := strings.Cut(env.Getenv("PATH"), string(os.PathListSeparator))
+			env.Setenv("FLISK", filepath.Join(bin, "flisk"))
 			env.Setenv("TMPDIR", short)
 			env.Setenv("FLISK_HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("FLISK_RUN_DIR", filepath.Join(short, "run"))
@@ -99,9 +101,8 @@ func TestScripts(t *testing.T) {
 // leaves its stack.
 func stopAll(t *testing.T, env *testscript.Env) {
 	projects, _ := filepath.Glob(filepath.Join(env.WorkDir, "*", "flisk.yaml")) // the pattern is valid
-	path, _, _ := strings.Cut(env.Getenv("PATH"), string(os.PathListSeparator))
 	for _, p := range projects {
-		cmd := exec.Command(filepath.Join(path, "flisk"), "down", "-C", filepath.Dir(p))
+		cmd := exec.Command(env.Getenv("FLISK"), "down", "-C", filepath.Dir(p))
 		cmd.Env = env.Vars
 		if out, err := cmd.CombinedOutput(); err != nil && !strings.Contains(string(out), "flisk.yaml") {
 			t.Errorf("cannot stop %s: %v\n%s", p, err, out)

@@ -62,7 +62,12 @@ func newTurn(a *app) *cobra.Command {
 			if o.key == "" && !cmd.Flags().Changed("key") {
 				o.key = turn.NewKey()
 			}
-			return interruptible(cmd.Context(), func(ctx context.Context) error { return runTurn(ctx, a, o) })
+			// Before signals are caught: a read of a terminal cannot be cancelled.
+			m, err := o.read(a.streams.In)
+			if err != nil {
+				return err
+			}
+			return interruptible(cmd.Context(), func(ctx context.Context) error { return runTurn(ctx, a, o, m) })
 		},
 	}
 	flags := cmd.Flags()
@@ -73,11 +78,7 @@ func newTurn(a *app) *cobra.Command {
 	return cmd
 }
 
-func runTurn(ctx context.Context, a *app, o turnOptions) error {
-	m, err := o.read(a.streams.In)
-	if err != nil {
-		return err
-	}
+func runTurn(ctx context.Context, a *app, o turnOptions, m message) error {
 	opened, err := a.open(nil)
 	if err != nil {
 		return err

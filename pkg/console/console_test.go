@@ -138,7 +138,7 @@ func TestTableFitsTheTerminal(t *testing.T) {
 		o, buf := screen(colour)
 		o.Table(sample())
 		for line := range strings.Lines(buf.String()) {
-			if w := width(strings.TrimSuffix(line, "\n")); w > 80 {
+			if w := Width(strings.TrimSuffix(line, "\n")); w > 80 {
 				t.Errorf("%d columns: %q", w, line)
 			}
 		}

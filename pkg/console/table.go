@@ -44,13 +44,13 @@ func (o *Output) Table(t Table) {
 	widths := make([]int, len(t.Columns))
 	rows := make([][]Cell, len(t.Rows))
 	for i, column := range t.Columns {
-		widths[i] = width(column.Title)
+		widths[i] = Width(column.Title)
 	}
 	for r, row := range t.Rows {
 		rows[r] = make([]Cell, len(row))
 		for i, cell := range row {
 			rows[r][i] = Cell{Line(cell.Text), cell.Style}
-			widths[i] = max(widths[i], width(rows[r][i].Text))
+			widths[i] = max(widths[i], Width(rows[r][i].Text))
 		}
 	}
 	if limit := o.Columns(); limit > 0 {
@@ -78,7 +78,7 @@ func shrink(widths []int, columns []Column, room int) {
 	for ; sum > room; sum-- {
 		widest := -1
 		for i, column := range columns {
-			if column.Shrink == Never || widths[i] <= max(minimum, width(column.Title)) {
+			if column.Shrink == Never || widths[i] <= max(minimum, Width(column.Title)) {
 				continue
 			}
 			if widest < 0 || widths[i] > widths[widest] {
@@ -96,7 +96,7 @@ func writeRow(out *strings.Builder, row []Cell, columns []Column, widths []int) 
 	var line strings.Builder
 	for i, cell := range row {
 		text := fit(cell.Text, widths[i], columns[i].Shrink)
-		pad := strings.Repeat(" ", max(0, widths[i]-width(text)))
+		pad := strings.Repeat(" ", max(0, widths[i]-Width(text)))
 		if i > 0 {
 			line.WriteString(strings.Repeat(" ", gap))
 		}
@@ -135,7 +135,7 @@ type Field struct {
 func (o *Output) Fields(fields ...Field) {
 	label := 0
 	for _, f := range fields {
-		label = max(label, width(f.Label))
+		label = max(label, Width(f.Label))
 	}
 	indent := strings.Repeat(" ", label+gap)
 	var out strings.Builder
@@ -145,7 +145,7 @@ func (o *Output) Fields(fields ...Field) {
 			text = fit(text, max(minimum, limit-len(indent)), f.Shrink)
 			text = Fold(text, limit, indent)
 		}
-		pad := strings.Repeat(" ", label-width(f.Label)+gap)
+		pad := strings.Repeat(" ", label-Width(f.Label)+gap)
 		out.WriteString(Quiet.Render(f.Label) + pad + f.Value.Style.Render(text) + "\n")
 	}
 	_, _ = o.Write([]byte(out.String())) // Failed tells

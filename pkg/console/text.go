@@ -68,8 +68,8 @@ func hidden(r rune) bool {
 	return false
 }
 
-// width counts terminal columns, without style sequences.
-func width(s string) int { return lipgloss.Width(s) }
+// Width counts the terminal columns of a line, without style sequences.
+func Width(s string) int { return lipgloss.Width(s) }
 
 const ellipsis = "…"
 
@@ -84,7 +84,7 @@ func Cut(s string, columns int) string {
 // Elide shortens a line to at most columns, the middle giving way: of a path or
 // an id both ends say something.
 func Elide(s string, columns int) string {
-	full := width(s)
+	full := Width(s)
 	if full <= columns {
 		return s
 	}
@@ -94,7 +94,7 @@ func Elide(s string, columns int) string {
 	left := (columns - 1) / 2
 	right := columns - 1 - left
 	tail := ansi.TruncateLeft(s, full-right, "")
-	if width(tail) > right { // the cut went through a wide character, which stayed
+	if Width(tail) > right { // the cut went through a wide character, which stayed
 		tail = ansi.TruncateLeft(s, full-right+1, "")
 	}
 	return ansi.Truncate(s, left, "") + ellipsis + tail
@@ -107,7 +107,7 @@ func Elide(s string, columns int) string {
 func Fold(text string, columns int, indent string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		room := columns - width(indent)
+		room := columns - Width(indent)
 		if columns > 0 && room > 0 {
 			line = strings.Join(foldLine(line, room), "\n"+indent)
 		}
@@ -119,7 +119,7 @@ func Fold(text string, columns int, indent string) string {
 // foldLine breaks one line into pieces of at most room columns.
 func foldLine(line string, room int) []string {
 	var pieces []string
-	for width(line) > room {
+	for Width(line) > room {
 		head := ansi.Truncate(line, room, "")
 		// The space right behind the head is a break, too.
 		at := strings.LastIndexByte(line[:min(len(line), len(head)+1)], ' ')

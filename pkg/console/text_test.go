@@ -66,8 +66,8 @@ func TestElideKeepsBothEnds(t *testing.T) {
 		if c.columns == 0 {
 			c.want = ""
 		}
-		if got := Elide(c.in, c.columns); got != c.want || width(got) > c.columns {
-			t.Errorf("Elide(%q, %d) = %q (%d columns), want %q", c.in, c.columns, got, width(got), c.want)
+		if got := Elide(c.in, c.columns); got != c.want || Width(got) > c.columns {
+			t.Errorf("Elide(%q, %d) = %q (%d columns), want %q", c.in, c.columns, got, Width(got), c.want)
 		}
 	}
 }
@@ -108,8 +108,8 @@ func FuzzFoldFits(f *testing.F) {
 			if i == 0 {
 				line = "  " + line
 			}
-			if width(line) > columns {
-				t.Errorf("Fold(%q, %d): line %q has %d columns", s, columns, line, width(line))
+			if Width(line) > columns {
+				t.Errorf("Fold(%q, %d): line %q has %d columns", s, columns, line, Width(line))
 			}
 		}
 		squeeze := strings.NewReplacer(" ", "", "\n", "").Replace
