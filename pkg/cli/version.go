@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -71,13 +70,12 @@ func runVersion(a *app, v VersionJSON) error {
 	if a.global.json {
 		return a.printJSON(v)
 	}
-	revision := v.Revision
-	if v.Modified {
-		revision += " (modified)"
-	}
 	fields := []console.Field{{Label: "flisk", Value: console.Cell{Text: v.Version, Style: console.Strong}, Shrink: console.Middle}}
-	if revision != "" {
-		fields = append(fields, console.Field{Label: "revision", Value: console.Cell{Text: cmp.Or(revision, "unknown")}})
+	if revision := v.Revision; revision != "" {
+		if v.Modified {
+			revision += " (modified)"
+		}
+		fields = append(fields, console.Field{Label: "revision", Value: console.Cell{Text: revision}})
 	}
 	a.streams.Out.Fields(append(fields,
 		console.Field{Label: "go", Value: console.Cell{Text: v.Go}},
