@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// firstByteGrace is what a connection that was accepted just before the
-// listener closed gets to send the first byte of its request.
-const firstByteGrace = 100 * time.Millisecond
+// requestGrace is what a connection that was accepted, or got an answer, just
+// before the listener closed has to begin its next request: its client does not
+// know yet that it will be the last.
+const requestGrace = 250 * time.Millisecond
 
 // conns counts the connections of a server, so that a drain can wait for every
-// request that was read or is being read. http.Server.Shutdown cannot: it tells
-// a connection's state apart only once a request's headers are complete, and
-// closes one in the middle of them.
+// request that was read or is being read. http.Server.Shutdown cannot: to it a
+// connection is idle until a request's headers are complete, and it closes one
+// in the middle of them.
 type conns struct {
 	open gauge
 
@@ -67,35 +68,37 @@ func (cs *conns) changed(nc net.Conn, state http.ConnState) {
 		return
 	}
 	cs.states[c] = connState{state, time.Now(), c.read.Load()}
-	if state == http.StateIdle && cs.draining {
-		_ = c.Close() // its answer was written before the drain could mark it as the last one
+	if cs.draining {
+		cs.closeUnused(c)
 	}
 }
 
-// closeUnused starts a drain's watch over the connections: those that carry no
-// request are closed, now and from now on. One that has begun to send a request
-// is left alone; one that was never used gets firstByteGrace.
-func (cs *conns) closeUnused() {
+// drain closes the connections that carry no request, now and from now on. One
+// that has begun to send a request is left alone; one that may be about to gets
+// requestGrace.
+func (cs *conns) drain() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.draining = true
-	for c, st := range cs.states {
-		if st.state == http.StateActive || c.read.Load() > st.read {
-			continue
-		}
-		if rest := firstByteGrace - time.Since(st.since); st.state == http.StateNew && rest > 0 {
-			time.AfterFunc(rest, func() { cs.closeSilent(c) })
-			continue
-		}
-		_ = c.Close()
+	for c := range cs.states {
+		cs.closeUnused(c)
 	}
 }
 
-// closeSilent closes a connection that has not sent a byte.
-func (cs *conns) closeSilent(c *conn) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if st, ok := cs.states[c]; ok && st.state == http.StateNew && c.read.Load() == 0 {
-		_ = c.Close()
+// closeUnused closes a connection that carries no request, or looks again when
+// its grace is over; cs.mu is held.
+func (cs *conns) closeUnused(c *conn) {
+	st, open := cs.states[c]
+	if !open || st.state == http.StateActive || c.read.Load() > st.read {
+		return
 	}
+	if rest := requestGrace - time.Since(st.since); rest > 0 {
+		time.AfterFunc(rest, func() {
+			cs.mu.Lock()
+			defer cs.mu.Unlock()
+			cs.closeUnused(c)
+		})
+		return
+	}
+	_ = c.Close()
 }

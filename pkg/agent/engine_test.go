@@ -117,8 +117,7 @@ func TestQueueKeepsOrderAndIsBounded(t *testing.T) {
 	if full.header.Get("Retry-After") != "1" {
 		t.Errorf("Retry-After %q", full.header.Get("Retry-After"))
 	}
-	g.open <- struct{}{}
-	a.turn(t.Context(), "other", "", "x").want(t, 200, "") // sessions do not block each other
+	a.turn(t.Context(), "other", "", "pass").want(t, 200, "") // sessions do not block each other
 	for range turns {
 		g.open <- struct{}{}
 	}
@@ -129,6 +128,7 @@ func TestQueueKeepsOrderAndIsBounded(t *testing.T) {
 			t.Errorf("request %d became turn %d", i+1, got.result.Turn)
 		}
 	}
+	g.open <- struct{}{}
 	got := a.turn(t.Context(), "s", "late", "late")
 	got.want(t, 200, "")
 	if view := a.view(t, "s"); view.Turns != 34 || len(view.Messages) != 68 {

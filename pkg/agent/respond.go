@@ -26,8 +26,10 @@ func (s *Server) send(w http.ResponseWriter, status int, v any) {
 
 // sendResult answers a turn. The reply's bytes go through untouched, so that an
 // answer and its replay are the same. It reports whether the answer was written
-// whole to a client that was still there.
+// whole to a client that was there when the writing began. Whether it still is
+// when the writing ends says nothing: having its answer, it may go at once.
 func (s *Server) sendResult(w http.ResponseWriter, r *http.Request, result turn.Result) bool {
+	present := r.Context().Err() == nil
 	h := w.Header()
 	h.Set(turn.HeaderSession, result.SessionID)
 	h.Set(turn.HeaderTurn, result.TurnID)
@@ -41,7 +43,7 @@ func (s *Server) sendResult(w http.ResponseWriter, r *http.Request, result turn.
 		`,"turn_id":"` + result.TurnID + `","reply":`)
 	body.Write(result.Reply)
 	body.WriteString(`,"replayed":` + strconv.FormatBool(result.Replayed) + "}\n")
-	return s.write(w, http.StatusOK, body.Bytes()) && r.Context().Err() == nil
+	return s.write(w, http.StatusOK, body.Bytes()) && present
 }
 
 // write sends a JSON body and reports whether all of it left this process.
@@ -67,11 +69,10 @@ func (s *Server) fail(w http.ResponseWriter, p *turn.Problem) {
 	})
 }
 
-// bounded runs write under the write deadline. While draining it makes the
-// answer the last one of its connection: a client that is told so does not send
-// its next request into a connection that is about to be closed.
+// bounded runs write under the write deadline. Once the listener is closing, it
+// makes the answer the last one of its connection.
 func (s *Server) bounded(w http.ResponseWriter, write func(*http.ResponseController)) {
-	if s.draining.Load() {
+	if s.closing.Load() {
 		w.Header().Set("Connection", "close")
 	}
 	rc := http.NewResponseController(w)

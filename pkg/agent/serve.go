@@ -28,17 +28,15 @@ var errBudget = errors.New("the drain budget is used up")
 //
 //  1. /ready answers 503.
 //  2. Everything is served as before for env.Linger, while gateways turn away.
-//  3. The listener is closed.
+//  3. The listener is closed, and every answer closes its connection.
 //  4. Requests that were read, are being read or wait in a queue are finished,
 //     committed and answered; connections without a request are closed.
 //  5. After env.Drain, counted from the beginning, turns that still wait are
 //     answered 503, and running ones have their context cancelled. They are
 //     given back and not recorded as failed.
 //
-// From step 1 on every answer closes its connection, so that by step 4 no client
-// holds one that it might send its next request into. Serve returns an error
-// only if ln failed before ctx ended. It does not wait for a runTurn that
-// ignores the end of its context.
+// Serve returns an error only if ln failed before ctx ended. It does not wait
+// for a runTurn that ignores the end of its context.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return s.serve(ctx, context.Background(), ln)
 }
@@ -71,9 +69,10 @@ func (s *Server) serve(ctx, hurry context.Context, ln net.Listener) error {
 	defer cancel()
 	linger(budget, s.env.Linger)
 
+	s.closing.Store(true)
 	_ = ln.Close()
 	<-served // from here on every accepted connection has been counted
-	cs.closeUnused()
+	cs.drain()
 	err := errors.Join(cs.open.wait(budget), s.engine.flights.wait(budget))
 	if err != nil {
 		s.log.Warn("drain cut short", "reason", context.Cause(budget), "in_flight", s.engine.flights.count())

@@ -23,7 +23,8 @@ type Server struct {
 	log      *slog.Logger
 	hosts    map[string]bool
 	origin   *http.CrossOriginProtection
-	draining atomic.Bool
+	draining atomic.Bool // not ready any more
+	closing  atomic.Bool // no connection is kept any more
 }
 
 // NewServer makes a server that runs run on the sessions of store. Of env it

@@ -105,19 +105,21 @@ func TestC14_IdleConnectionsDoNotHoldTheDrain(t *testing.T) {
 			_, _ = io.Copy(&got, used)
 			answers <- got.String()
 		}()
+		time.Sleep(requestGrace)
+		fresh := dial()
 		go func() { _, _ = io.WriteString(half, "GET /nowhere HTTP/1.1\r\nHo") }()
 		synctest.Wait()
 		began := time.Now()
 		drained := make(chan time.Duration, 1)
 		go func() { drain(); drained <- time.Since(began) }()
-		if _, err := unused.Read(make([]byte, 1)); err != io.EOF {
-			t.Errorf("unused connection: %v", err)
+		if _, err := unused.Read(make([]byte, 1)); err != io.EOF || time.Since(began) > 0 {
+			t.Errorf("unused connection: %v after %v", err, time.Since(began))
 		}
-		if got := <-answers; !strings.Contains(got, "404") {
-			t.Errorf("used connection: %q", got)
+		if got := <-answers; !strings.Contains(got, "404") || time.Since(began) > 0 {
+			t.Errorf("used connection: %q after %v", got, time.Since(began))
 		}
-		if waited := time.Since(began); waited > firstByteGrace {
-			t.Errorf("closing the unused connections took %v", waited)
+		if _, err := fresh.Read(make([]byte, 1)); err != io.EOF || time.Since(began) != requestGrace {
+			t.Errorf("new connection: %v after %v", err, time.Since(began))
 		}
 		// The request that was being read is answered, as the last one.
 		go func() { _, _ = io.WriteString(half, "st: x\r\n\r\n") }()
