@@ -189,6 +189,7 @@ func TestBegunTurnOfAClientThatLeftIsCommitted(t *testing.T) {
 	receive(t, g.running, "the turn")
 	leave()
 	receive(t, gone, "the client that left")
+	a.waitAlone(t, "s")
 	g.open <- struct{}{}
 	a.waitInFlight(t, 0)
 	if view := a.view(t, "s"); view.Turns != 1 {
@@ -217,6 +218,7 @@ func TestUndeliveredReplyIsNotForAnotherInput(t *testing.T) {
 	receive(t, g.running, "the turn")
 	leave()
 	receive(t, gone, "the client that left")
+	a.waitAlone(t, "s")
 	g.open <- struct{}{}
 	a.waitInFlight(t, 0)
 	g.open <- struct{}{}

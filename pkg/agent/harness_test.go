@@ -230,6 +230,17 @@ func (a *testAgent) waitInFlight(t *testing.T, n int) {
 	eventually(t, "turns in flight", func() bool { return a.engine.flights.count() == n })
 }
 
+// waitAlone waits until the server knows that nobody waits for the turn that has
+// the session.
+func (a *testAgent) waitAlone(t *testing.T, session string) {
+	t.Helper()
+	eventually(t, "the client is gone", func() bool {
+		a.engine.mu.Lock()
+		defer a.engine.mu.Unlock()
+		return a.engine.lanes[session].flights[0].clients == 0
+	})
+}
+
 // files lists every path below dir.
 func files(t *testing.T, dir string) []string {
 	t.Helper()
@@ -246,17 +257,17 @@ func files(t *testing.T, dir string) []string {
 
 // gate is an agent's code that tells when it runs and waits to be let go.
 type gate struct {
-	running chan string        // the input of each run that began
-	open    chan struct{}      // one receive lets one run go on
-	left    context.CancelFunc // unused runs end when the test does
-	end     context.Context
+	running chan string     // the input of each run that began
+	open    chan struct{}   // one receive lets one run go on
+	end     <-chan struct{} // runs that are still waiting end with the test
 }
 
 func newGate(t *testing.T) *gate {
-	g := &gate{running: make(chan string, 100), open: make(chan struct{}, 100)}
-	g.end, g.left = context.WithCancel(context.Background())
-	t.Cleanup(g.left)
-	return g
+	return &gate{
+		running: make(chan string, 100),
+		open:    make(chan struct{}, 100),
+		end:     t.Context().Done(), // before the cleanups, which wait for the runs
+	}
 }
 
 // run remembers the first input and replies with the number of the turn. It
@@ -270,7 +281,7 @@ func (g *gate) run(_ context.Context, cp *Checkpoint[memory], input Input) (Repl
 		g.running <- input.Text()
 		select {
 		case <-g.open:
-		case <-g.end.Done():
+		case <-g.end:
 		}
 	}
 	return Reply{Value: map[string]any{"turn": cp.Turn, "first": cp.State.First, "input": input.Text()}}, nil
