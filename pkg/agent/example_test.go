@@ -2,9 +2,16 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 
 	"github.com/flisk-go/flisk/pkg/agent"
+	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 // Memory is the agent's own state: any type that encodes to JSON.
@@ -64,4 +71,31 @@ func ExampleNewMessage() {
 	reply, err := run(context.Background(), cp, agent.TextInput("order 4711"))
 	fmt.Println(cp.Messages[0].Text(), reply.Value, err)
 	// Output: {"looked_up":"order 4711"} found it <nil>
+}
+
+// A server of one's own: here with a store that forgets, for a test.
+func ExampleNewServer() {
+	store := checkpoint.NewMemory()
+	server := agent.NewServer(runTurn, store, turn.DefaultEnv(), slog.New(slog.DiscardHandler))
+	defer server.Close()
+	web := httptest.NewServer(server)
+	defer web.Close()
+
+	for range 2 {
+		req, _ := http.NewRequest(http.MethodPost, web.URL+turn.TurnPath("bot"), strings.NewReader(`{"input": "hello"}`))
+		req.Header.Set("Content-Type", turn.JSONType)
+		req.Header.Set(turn.HeaderSession, "ann")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		var result turn.Result
+		err = json.NewDecoder(resp.Body).Decode(&result)
+		_ = resp.Body.Close()
+		fmt.Println(result.Turn, turn.Text(result.Reply), err)
+	}
+	// Output:
+	// 1 nice to meet you <nil>
+	// 2 you began with "hello", 2 messages ago <nil>
 }
