@@ -3,7 +3,13 @@ package checkpoint
 import (
 	"context"
 	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
+
+	"github.com/flisk-go/flisk/pkg/internal/durable"
+	"github.com/flisk-go/flisk/pkg/internal/durable/durabletest"
 )
 
 func openStore(tb testing.TB, dir string, o Options) *File {
@@ -43,4 +49,68 @@ func oneTurn(ctx context.Context, store Store, id, key, input, reply string) (Tu
 		Add:      []Message{{Role: "user", Content: quoted(input)}, {Role: "assistant", Content: quoted(reply)}},
 		Reply:    quoted(reply),
 	})
+}
+
+// twin opens a store on a file system that can be told to fail.
+func twin(tb testing.TB, dir string, o Options) (*File, *durabletest.FS) {
+	tb.Helper()
+	var fsys *durabletest.FS
+	o.wrap = func(inner durable.FS) durable.FS {
+		fsys = durabletest.New(inner)
+		return fsys
+	}
+	f := openStore(tb, dir, o)
+	fsys.Ops()
+	return f, fsys
+}
+
+// mustTurn is oneTurn for a test that needs it to work.
+func mustTurn(tb testing.TB, store Store, id, key, input, reply string) Turn {
+	tb.Helper()
+	t, err := oneTurn(tb.Context(), store, id, key, input, reply)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t
+}
+
+// pathOf is where a session's file is.
+func pathOf(dir, id string) string {
+	return filepath.Join(dir, filepath.FromSlash(identity{agent: "bot", name: fileName(id)}.path()))
+}
+
+func lockOf(dir, id string) string {
+	return filepath.Join(dir, filepath.FromSlash(identity{agent: "bot", name: fileName(id)}.lock()))
+}
+
+func readFile(tb testing.TB, name string) []byte {
+	tb.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+func writeFile(tb testing.TB, name string, data []byte) {
+	tb.Helper()
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// tree lists the files below a directory.
+func tree(tb testing.TB, dir string) (names []string) {
+	tb.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			rel, _ := filepath.Rel(dir, path)
+			names = append(names, filepath.ToSlash(rel))
+		}
+		return err
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return names
 }
