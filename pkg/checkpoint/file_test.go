@@ -94,11 +94,15 @@ func TestOrderOfOperations(t *testing.T) {
 	if err := begin(s); err != nil {
 		t.Fatal(err)
 	}
-	check("warm begin", durable.OpBeginWrite) // space and entry are there
+	check("warm begin", durable.OpPreallocate, durable.OpBeginWrite) // the entry is there
 	if err := s.Fail("no"); err != nil {
 		t.Fatal(err)
 	}
 	check("fail", durable.OpFailWrite)
+	if err := begin(s); err != nil {
+		t.Fatal(err)
+	}
+	check("next warm begin", durable.OpBeginWrite) // the space too
 	s.Release()
 	fsys.Ops()
 	if err := f.Delete(t.Context(), "s"); err != nil {
