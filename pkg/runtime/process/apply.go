@@ -142,7 +142,7 @@ func (a *apply) await(ctx context.Context, ref runtime.Ref) error {
 		f.Detail = strings.Join(reply.Log, "\n")
 		err = f
 	}
-	end("ready after "+seconds(time.Since(began)), err)
+	end("ready after "+span(time.Since(began)), err)
 	return err
 }
 
@@ -212,9 +212,9 @@ func (a *apply) stop(ctx context.Context, ref runtime.Ref, request stopRequest) 
 	close(over)
 	watch.Wait()
 
-	detail := reply.Exit + " after " + seconds(time.Since(began))
+	detail := reply.Exit + " after " + span(time.Since(began))
 	if reply.Killed {
-		detail = "killed after " + seconds(time.Since(began)) + "; what it had not committed is lost"
+		detail = "killed after " + span(time.Since(began)) + "; what it had not committed is lost"
 	}
 	end(detail, err)
 	return err
@@ -261,4 +261,10 @@ func (a *apply) rollBack(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func seconds(t time.Duration) string { return fmt.Sprintf("%.1f s", t.Seconds()) }
+// span is a duration as people say it.
+func span(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}

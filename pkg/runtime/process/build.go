@@ -34,7 +34,7 @@ func (d *Driver) build(ctx context.Context, p runtime.Progress, a targetAgent) e
 	if err == nil {
 		err = d.checkSource(a)
 	}
-	end(seconds(time.Since(began)), err)
+	end(span(time.Since(began)), err)
 	return err
 }
 

@@ -109,7 +109,7 @@ func (d *Driver) refuseOther(l look) error {
 	if mine, err := os.Stat(d.o.Stack.Dir); err == nil && os.SameFile(mine, theirs) {
 		return nil
 	}
-	return fault.New(fault.Environment, "stop it there, or give this copy a life of its own with --instance NAME",
+	return fault.New(fault.Environment, fmt.Sprintf("stop it there first: flisk -C %q down", l.answer.Serve.Dir),
 		"this project (id %s) runs from another directory, %q", d.o.Stack.ID, l.answer.Serve.Dir)
 }
 
