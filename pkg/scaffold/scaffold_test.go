@@ -221,7 +221,7 @@ func TestC16_Names(t *testing.T) {
 			t.Errorf("%q makes names that are not valid or too long", got)
 		}
 	}
-	if ProjectName("日本語") == ProjectName("日本語") {
+	if one, two := ProjectName("日本語"), ProjectName("日本語"); one == two {
 		t.Error("two nameless directories got one name")
 	}
 }

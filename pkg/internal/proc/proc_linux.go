@@ -44,7 +44,7 @@ func look(pid int) (snapshot, error) {
 // parentheses and may hold any character, parentheses and line ends included, so
 // the last closing one is its end.
 func parseStat(stat []byte) (snapshot, error) {
-	const state, group, start = 3 - 3, 5 - 3, 22 - 3 // as proc(5) counts; the third is the first here
+	const state, group, start = 0, 2, 19 // proc(5) counts them from the third: 3, 5 and 22
 	end := bytes.LastIndexByte(stat, ')')
 	fields := strings.Fields(string(stat[end+1:]))
 	if end < 0 || len(fields) <= start {
