@@ -14,5 +14,10 @@ func (e *engine) holdAt(req request, p turn.Point, turnID string) {
 		return
 	}
 	e.log.Info("hold", "point", string(p), "session", req.session, "turn", turnID)
-	time.Sleep(req.hold.For)
+	timer := time.NewTimer(req.hold.For)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.ctx.Done():
+	}
 }

@@ -17,6 +17,10 @@ const (
 	lastPort  = 8179
 )
 
+// maxSocketPath is the length of a socket's name in bytes that every supported
+// system takes.
+const maxSocketPath = 103
+
 // listen opens the listener that FLISK_LISTEN names: "host:port", "unix:/path",
 // "fd:N" for one that was inherited, or "" for the first free loopback port.
 func listen(address string) (net.Listener, error) {
@@ -42,6 +46,9 @@ func listen(address string) (net.Listener, error) {
 // there is replaced; a live one is an error, and so is any other kind of file.
 // The path is removed when the listener closes.
 func listenUnix(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("the socket path %q has %d bytes, at most %d are possible", path, len(path), maxSocketPath)
+	}
 	ln, err := net.Listen("unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) && staleSocket(path) {
 		if err := os.Remove(path); err != nil {
@@ -78,8 +85,9 @@ func listenFD(number string) (net.Listener, error) {
 	}
 	file := os.NewFile(uintptr(fd), "listener")
 	ln, err := net.FileListener(file) // a duplicate that no child process inherits
+	_ = file.Close()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("descriptor %d is not a listening socket: %w", fd, err), file.Close())
+		return nil, fmt.Errorf("descriptor %d is not a listening socket: %w", fd, err)
 	}
-	return ln, file.Close()
+	return ln, nil
 }

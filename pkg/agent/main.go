@@ -86,29 +86,35 @@ func (p process) main(newServer func(checkpoint.Store, turn.Env, *slog.Logger) *
 		p.complain(fmt.Errorf("cannot keep conversations in %q: %w", env.Data, err))
 		return exitEnv
 	}
-	info := store.Info()
-	for _, w := range info.Warnings {
+	for _, w := range store.Info().Warnings {
 		log.Warn("volume", "warning", w)
 	}
-	ln, err := listen(env.Listen)
+	server := newServer(store, env, log)
+	code := p.serve(server, stop, byHand)
+	if server.engine.flights.count() > 0 {
+		return code // runTurn still runs; the end of the process unlocks its session
+	}
+	if err := store.Close(); err != nil {
+		log.Warn("volume", "warning", err)
+	}
+	return code
+}
+
+// serve listens and serves until stop says so, and returns the exit code.
+func (p process) serve(s *Server, stop *stopWatch, byHand bool) int {
+	ln, err := listen(s.env.Listen)
 	if err != nil {
 		p.complain(fmt.Errorf("cannot listen: %w", err))
 		return exitEnv
 	}
-	server := newServer(store, env, log)
-	log.Info("started", "agent", env.Agent, "address", ln.Addr(), "volume", info.Volume, "replica", info.Replica, "code", env.Code)
+	info := s.store.Info()
+	s.log.Info("started", "agent", s.env.Agent, "address", ln.Addr(), "volume", info.Volume, "replica", info.Replica, "code", s.env.Code)
 	if byHand {
-		p.greet(env, ln.Addr())
+		p.greet(s.env, ln.Addr())
 	}
-	if err := server.serve(stop.first, stop.hurry, ln); err != nil {
+	if err := s.serve(stop.first, stop.hurry, ln); err != nil {
 		p.complain(err)
 		return exitFail
-	}
-	if server.engine.flights.count() > 0 {
-		return exitDone // runTurn still runs; the end of the process unlocks its session
-	}
-	if err := store.Close(); err != nil {
-		log.Warn("volume", "warning", err)
 	}
 	return exitDone
 }

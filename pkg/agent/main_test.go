@@ -55,6 +55,7 @@ func TestStartFailures(t *testing.T) {
 		{"another volume", []string{"FLISK_VOLUME=expected"}, nil, 3, []string{"volume"}},
 		{"address in use", []string{"FLISK_LISTEN=" + taken.Addr().String()}, nil, 3, []string{"address already in use"}},
 		{"socket path in use by a file", []string{"FLISK_LISTEN=unix:" + file}, nil, 3, []string{"address already in use"}},
+		{"long socket path", []string{"FLISK_LISTEN=unix:/tmp/" + strings.Repeat("x", 100)}, nil, 3, []string{"at most 103"}},
 		{"bad descriptor", []string{"FLISK_LISTEN=fd:77"}, nil, 3, []string{"descriptor 77"}},
 		{"health of nothing", []string{"FLISK_LISTEN=unix:" + file + ".sock"}, []string{"health"}, 1, []string{"health:"}},
 	} {

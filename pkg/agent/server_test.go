@@ -2,10 +2,13 @@ package agent
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
@@ -153,6 +156,17 @@ func TestRefusedRequests(t *testing.T) {
 				t.Error("a CORS header")
 			}
 		})
+	}
+}
+
+func TestHostOfAnUnknownListenerIsRefused(t *testing.T) {
+	t.Parallel()
+	s := NewServer(remember, checkpoint.NewMemory(), turn.DefaultEnv(), slog.New(slog.DiscardHandler))
+	defer s.Close()
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/ready", nil))
+	if w.Code != http.StatusForbidden {
+		t.Errorf("got %d", w.Code)
 	}
 }
 

@@ -81,7 +81,6 @@ func (s *Server) deleteSession(w http.ResponseWriter, r *http.Request, id string
 		s.fail(w, s.engine.problem(id, "", err))
 		return
 	}
-	s.log.Info("session deleted", "session", id)
 	s.bounded(w, func(rc *http.ResponseController) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusNoContent)

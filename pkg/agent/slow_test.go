@@ -105,7 +105,7 @@ func TestC14_IdleConnectionsDoNotHoldTheDrain(t *testing.T) {
 			_, _ = io.Copy(&got, used)
 			answers <- got.String()
 		}()
-		time.Sleep(requestGrace)
+		<-time.After(requestGrace)
 		fresh := dial()
 		go func() { _, _ = io.WriteString(half, "GET /nowhere HTTP/1.1\r\nHo") }()
 		synctest.Wait()
