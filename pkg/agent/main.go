@@ -69,7 +69,7 @@ func (p process) main(newServer func(checkpoint.Store, turn.Env, *slog.Logger) *
 		env.Data = filepath.Join(".flisk", "data")
 	}
 
-	log := slog.New(slog.NewTextHandler(p.stderr, nil))
+	log := newLog(p.stderr, env.Runtime)
 	stop, err := watchForStop(env.Lifeline)
 	if err != nil {
 		p.complain(err)
@@ -98,6 +98,18 @@ func (p process) main(newServer func(checkpoint.Store, turn.Env, *slog.Logger) *
 		log.Warn("volume", "warning", err)
 	}
 	return code
+}
+
+// newLog writes records as text. A runtime keeps the time of each line itself.
+func newLog(w io.Writer, runtime string) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if runtime != "" && len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
 }
 
 // serve listens and serves until stop says so, and returns the exit code.
