@@ -30,7 +30,7 @@ func newProgram[S any](run Func[S]) program {
 		before := stored.State
 		if before != nil {
 			if err := decodeStrict(before, &cp.State); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%w; keep what was stored, or give %T an UnmarshalJSON method that reads the old form", err, cp.State)
 			}
 		} else {
 			var err error

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
@@ -51,7 +52,7 @@ type outcome struct {
 // panicError is a panic of the agent's code.
 type panicError struct {
 	value any
-	stack []byte
+	stack []string // one line a call, the innermost first
 }
 
 func (e *panicError) Error() string { return "the agent's code panicked; its log has the stack" }
@@ -67,7 +68,7 @@ func start(ctx context.Context, run execution) <-chan outcome {
 		out := outcome{err: errGoexit}
 		defer func() {
 			if v := recover(); v != nil {
-				out = outcome{err: &panicError{v, debug.Stack()}}
+				out = outcome{err: &panicError{v, panicStack()}}
 			}
 			outcomes <- out
 		}()
@@ -75,6 +76,23 @@ func start(ctx context.Context, run execution) <-chan outcome {
 		out = outcome{commit, err}
 	}()
 	return outcomes
+}
+
+// panicStack is the stack of the panic that a deferred function is recovering
+// from: the calls below the panic, without the runtime's and this package's own.
+func panicStack() []string {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	var calls []string
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		if f.Function == "" || strings.HasPrefix(f.Function, "runtime.") || strings.HasPrefix(f.Function, "github.com/flisk-go/flisk/pkg/agent.") {
+			continue
+		}
+		calls = append(calls, fmt.Sprintf("%s %s:%d", f.Function, f.File, f.Line))
+	}
+	return calls
 }
 
 // await waits for the outcome or for the end of ctx. A run that a drain
@@ -115,8 +133,10 @@ func (e *engine) blame(ctx context.Context, f *flight, t checkpoint.Turn, err er
 func (e *engine) logPanic(f *flight, t checkpoint.Turn, err error) bool {
 	p, ok := errors.AsType[*panicError](err)
 	if ok {
-		e.log.Error("the agent's code panicked", "session", f.session, "turn", t.ID,
-			"panic", fmt.Sprint(p.value), "stack", string(p.stack))
+		e.log.Error("the agent's code panicked", "session", f.session, "turn", t.ID, "panic", fmt.Sprint(p.value))
+		for _, call := range p.stack {
+			e.log.Error("  at " + call) // a record each: a stack in one is unreadable
+		}
 	}
 	return ok
 }
@@ -155,8 +175,10 @@ func (e *engine) abandonCommit(f *flight, s checkpoint.Session, t checkpoint.Tur
 func (e *engine) load(cp checkpoint.Checkpoint, req request) (run execution, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			e.log.Error("decoding the state panicked", "session", req.session,
-				"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			e.log.Error("decoding the state panicked", "session", req.session, "panic", fmt.Sprint(v))
+			for _, call := range panicStack() {
+				e.log.Error("  at " + call)
+			}
 			err = turn.Problemf(turn.StateMismatch, "decoding it panicked; the agent's log has the stack")
 		}
 	}()
