@@ -51,39 +51,40 @@ const (
 type kind struct {
 	status int
 	title  string
-	retry  bool // the same request may succeed later: Retry-After is sent
+	retry  bool   // the same request may succeed later: Retry-After is sent
+	advice string // what to do about it
 }
 
 var kinds = map[Code]kind{
-	BadRequest:      {http.StatusBadRequest, "the request is malformed", false},
-	BadSessionID:    {http.StatusBadRequest, "the session id is not valid", false},
-	BadTurnKey:      {http.StatusBadRequest, "the turn key is not valid", false},
-	SessionRequired: {http.StatusBadRequest, "this agent requires a session id", false},
-	HostRefused:     {http.StatusForbidden, "this host name is not served here", false},
-	NotFound:        {http.StatusNotFound, "nothing is served at this path", false},
-	NoSuchSession:   {http.StatusNotFound, "there is no such session", false},
-	NoSuchTurn:      {http.StatusNotFound, "there is no such turn", false},
-	BadMethod:       {http.StatusMethodNotAllowed, "the method is not allowed here", false},
-	Busy:            {http.StatusConflict, "another turn of this session is running", true},
-	NeedsDecision:   {http.StatusConflict, "a turn of this session waits for a decision", false},
-	TurnMismatch:    {http.StatusPreconditionFailed, "the session is not at the expected turn", false},
-	TooLarge:        {http.StatusRequestEntityTooLarge, "the input is too large", false},
-	NotJSON:         {http.StatusUnsupportedMediaType, "the body must be application/json", false},
-	KeyReused:       {http.StatusUnprocessableEntity, "the turn key was used with another input", false},
-	QueueFull:       {http.StatusTooManyRequests, "too many turns wait for this session", true},
-	RunFailed:       {http.StatusInternalServerError, "the agent's code failed; nothing was committed", false},
-	ReplyTooLarge:   {http.StatusInternalServerError, "the turn is too large to commit; nothing was committed", false},
-	StateMismatch:   {http.StatusInternalServerError, "the session's state does not fit the agent's code; nothing was changed", false},
-	AgentLost:       {http.StatusBadGateway, "the agent went away; the turn may or may not be committed", true},
-	Draining:        {http.StatusServiceUnavailable, "the agent is shutting down", true},
-	NotReady:        {http.StatusServiceUnavailable, "no replica of the agent is ready", true},
-	SessionBusy:     {http.StatusServiceUnavailable, "the session stayed busy for too long", true},
-	SessionDamaged:  {http.StatusServiceUnavailable, "the session's file is damaged and was left as it is", false},
-	CommitUnknown:   {http.StatusServiceUnavailable, "the turn may or may not be durable; retry with the same turn key", true},
-	ReadOnly:        {http.StatusServiceUnavailable, "the volume cannot be written", true},
-	Unavailable:     {http.StatusServiceUnavailable, "the session's file could not be read just now", true},
-	TurnTimeout:     {http.StatusGatewayTimeout, "the turn took too long; nothing was committed", false},
-	NoSpace:         {http.StatusInsufficientStorage, "the volume is full; nothing was committed", true},
+	BadRequest:      {http.StatusBadRequest, "the request is malformed", false, "send what the detail asks for"},
+	BadSessionID:    {http.StatusBadRequest, "the session id is not valid", false, "use 1 to 128 of A-Z a-z 0-9 . _ ~ : @ + = -, beginning with a letter or a digit; leave the header out for a new session"},
+	BadTurnKey:      {http.StatusBadRequest, "the turn key is not valid", false, "use 1 to 128 printable ASCII characters, sent once"},
+	SessionRequired: {http.StatusBadRequest, "this agent requires a session id", false, "send x-session-id, or set require_session_id: false"},
+	HostRefused:     {http.StatusForbidden, "this host name is not served here", false, "use the address that flisk up printed, or add the name to gateway.hosts"},
+	NotFound:        {http.StatusNotFound, "nothing is served at this path", false, "look at the path: /api/<agent>/turn"},
+	NoSuchSession:   {http.StatusNotFound, "there is no such session", false, "look at the id; flisk sessions list shows all"},
+	NoSuchTurn:      {http.StatusNotFound, "there is no such turn", false, "look at the turn-id header of the answer"},
+	BadMethod:       {http.StatusMethodNotAllowed, "the method is not allowed here", false, "use a method of the Allow header"},
+	Busy:            {http.StatusConflict, "another turn of this session is running", true, "send it again when the other turn is answered, or set on_busy: queue"},
+	NeedsDecision:   {http.StatusConflict, "a turn of this session waits for a decision", false, "settle the turn that the detail names first"},
+	TurnMismatch:    {http.StatusPreconditionFailed, "the session is not at the expected turn", false, "read the session again: somebody else went on with it"},
+	TooLarge:        {http.StatusRequestEntityTooLarge, "the input is too large", false, "send less, or raise max_body"},
+	NotJSON:         {http.StatusUnsupportedMediaType, "the body must be application/json", false, "send Content-Type: application/json, unencoded"},
+	KeyReused:       {http.StatusUnprocessableEntity, "the turn key was used with another input", false, "use a new key for a new input"},
+	QueueFull:       {http.StatusTooManyRequests, "too many turns wait for this session", true, "wait as long as Retry-After says"},
+	RunFailed:       {http.StatusInternalServerError, "the agent's code failed; nothing was committed", false, "mend the agent's code; flisk logs has its words"},
+	ReplyTooLarge:   {http.StatusInternalServerError, "the turn is too large to commit; nothing was committed", false, "return less: a turn must fit into one line of 8 MiB"},
+	StateMismatch:   {http.StatusInternalServerError, "the session's state does not fit the agent's code; nothing was changed", false, "keep the stored field, or give the state type an UnmarshalJSON that reads the old form"},
+	AgentLost:       {http.StatusBadGateway, "the agent went away; the turn may or may not be committed", true, "send it again with the same key, or ask GET turns/<turn-id>"},
+	Draining:        {http.StatusServiceUnavailable, "the agent is shutting down", true, "send it again: another process takes over"},
+	NotReady:        {http.StatusServiceUnavailable, "no replica of the agent is ready", true, "send it again; flisk status and flisk logs say why"},
+	SessionBusy:     {http.StatusServiceUnavailable, "the session stayed busy for too long", true, "send it again with the same key"},
+	SessionDamaged:  {http.StatusServiceUnavailable, "the session's file is damaged and was left as it is", false, "put the file back from a copy; the detail names it"},
+	CommitUnknown:   {http.StatusServiceUnavailable, "the turn may or may not be durable; retry with the same turn key", true, "send it again with the same key: it runs at most once"},
+	ReadOnly:        {http.StatusServiceUnavailable, "the volume cannot be written", true, "make the volume writable; reads and replays still work"},
+	Unavailable:     {http.StatusServiceUnavailable, "the session's file could not be read just now", true, "send it again; the log of the agent says what failed"},
+	TurnTimeout:     {http.StatusGatewayTimeout, "the turn took too long; nothing was committed", false, "make the turn shorter and end it when ctx ends, or raise turn_timeout"},
+	NoSpace:         {http.StatusInsufficientStorage, "the volume is full; nothing was committed", true, "make room on the volume"},
 }
 
 // Codes lists every kind of problem, sorted by name.
@@ -94,6 +95,9 @@ func (c Code) Status() int { return kinds[c].status }
 
 // Title is the sentence that RFC 9457 calls "title".
 func (c Code) Title() string { return kinds[c].title }
+
+// Advice says what to do about it, as a sentence fragment for people.
+func (c Code) Advice() string { return kinds[c].advice }
 
 // Retryable reports whether the same request may succeed later. Answers of
 // these kinds carry Retry-After.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,9 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestProblemRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, code := range turn.Codes() {
+		if code.Title() == "" || code.Advice() == "" || code.Status() == 0 {
+			t.Errorf("%s has no title, advice or status", code)
+		}
 		want := &turn.Problem{Code: code, Detail: "d", SessionID: "s", TurnID: "t-1"}
 		w := httptest.NewRecorder()
 		want.Write(w)
@@ -72,13 +76,14 @@ func TestProblemsPage(t *testing.T) {
 		"(`application/problem+json`). Its `type` is stable, ends in one of these names and links to this page.\n" +
 		"*Again* says that the same request may succeed later; its answer carries `Retry-After`. Retry turns with the\n" +
 		"same `Idempotency-Key`: it never runs one twice.\n\n" +
-		"| type | status | title | again |\n|---|---|---|---|\n")
+		"| type | status | title | again | what to do |\n|---|---|---|---|---|\n")
 	for _, c := range turn.Codes() {
 		again := ""
 		if c.Retryable() {
 			again = "yes"
 		}
-		fmt.Fprintf(&page, "| <a id=\"%s\"></a>`%s` | %d %s | %s | %s |\n", c, c, c.Status(), http.StatusText(c.Status()), c.Title(), again)
+		fmt.Fprintf(&page, "| <a id=\"%s\"></a>`%s` | %d %s | %s | %s | %s |\n", c, c, c.Status(), http.StatusText(c.Status()), c.Title(), again,
+			strings.ReplaceAll(strings.ReplaceAll(c.Advice(), "<", "&lt;"), "|", "\\|"))
 	}
 	if *update {
 		if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil {
