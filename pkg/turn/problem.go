@@ -80,7 +80,7 @@ var kinds = map[Code]kind{
 	NotReady:        {http.StatusServiceUnavailable, "no replica of the agent is ready", true, "send it again; flisk status and flisk logs say why"},
 	SessionBusy:     {http.StatusServiceUnavailable, "the session stayed busy for too long", true, "send it again with the same key"},
 	SessionDamaged:  {http.StatusServiceUnavailable, "the session's file is damaged and was left as it is", false, "put the file back from a copy; the detail names it"},
-	CommitUnknown:   {http.StatusServiceUnavailable, "the turn may or may not be durable; retry with the same turn key", true, "send it again with the same key: it runs at most once"},
+	CommitUnknown:   {http.StatusServiceUnavailable, "the turn may or may not be durable; retry with the same turn key", true, "send it again with the same key: it is stored at most once"},
 	ReadOnly:        {http.StatusServiceUnavailable, "the volume cannot be written", true, "make the volume writable; reads and replays still work"},
 	Unavailable:     {http.StatusServiceUnavailable, "the session's file could not be read just now", true, "send it again; the log of the agent says what failed"},
 	TurnTimeout:     {http.StatusGatewayTimeout, "the turn took too long; nothing was committed", false, "make the turn shorter and end it when ctx ends, or raise turn_timeout"},

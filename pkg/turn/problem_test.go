@@ -75,7 +75,7 @@ func TestProblemsPage(t *testing.T) {
 		"Every error of an agent or a gateway is an [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) document\n" +
 		"(`application/problem+json`). Its `type` is stable, ends in one of these names and links to this page.\n" +
 		"*Again* says that the same request may succeed later; its answer carries `Retry-After`. Retry turns with the\n" +
-		"same `Idempotency-Key`: it never runs one twice.\n\n" +
+		"same `Idempotency-Key`: no turn is stored twice.\n\n" +
 		"| type | status | title | again | what to do |\n|---|---|---|---|---|\n")
 	for _, c := range turn.Codes() {
 		again := ""
