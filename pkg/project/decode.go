@@ -28,7 +28,11 @@ func (d *decoder) warn(n *yaml.Node, format string, args ...any) {
 }
 
 func (d *decoder) at(n *yaml.Node, format string, args ...any) Problem {
-	return Problem{n.Line, n.Column, fmt.Sprintf(format, args...), snippet(d.lines, n.Line, n.Column)}
+	p := Problem{Line: n.Line, Column: n.Column, Message: fmt.Sprintf(format, args...)}
+	if n.Line >= 1 && n.Line <= len(d.lines) {
+		p.Source = d.lines[n.Line-1]
+	}
+	return p
 }
 
 // field is one known key of a mapping.
@@ -50,6 +54,7 @@ func (d *decoder) fields(n *yaml.Node, where string, fields ...field) {
 		i := slices.Index(known, key.Value)
 		if i < 0 {
 			d.problem(key, "unknown key %s%s%s", quote(key.Value), in(where), didYouMean(key.Value, known))
+			seen[nearest(key.Value, known)] = true // one slip is one problem: what was meant is not missing, too
 			return
 		}
 		seen[key.Value] = true
@@ -114,11 +119,15 @@ func (d *decoder) text(n *yaml.Node, what string) (string, bool) {
 	if !d.plain(n) {
 		return "", false
 	}
-	if n.Kind != yaml.ScalarNode || null(n) {
+	switch {
+	case null(n):
+		d.problem(n, "%s is empty", what)
+	case n.Kind != yaml.ScalarNode:
 		d.problem(n, "%s must be a text, not %s", what, kindOf(n))
-		return "", false
+	default:
+		return n.Value, true
 	}
-	return n.Value, true
+	return "", false
 }
 
 // texts reads a list of scalars, and calls each for every one.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -40,23 +41,30 @@ func Ignored(rel string) bool {
 			return true
 		}
 	}
-	for name := range strings.SplitSeq(rel, "/") {
-		for _, pattern := range ignored {
-			if ok, err := path.Match(pattern, name); ok && err == nil {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(rel, "/"), func(name string) bool { return matches(name, ignored) })
+}
+
+// matches reports whether one of the patterns is one for name.
+func matches(name string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, err := path.Match(pattern, name)
+		return ok && err == nil
+	})
+}
+
+// ignores reports whether the agent's own patterns name a file or directory
+// that is not below one they name.
+func (a Agent) ignores(rel string) bool {
+	return matches(path.Base(rel), a.WatchIgnore) || matches(rel, a.WatchIgnore)
 }
 
 // SourceHash is a hash over the files that an agent can be built from: their
 // paths in the project, their contents, and whether they are executable. Equal
 // files give an equal hash, wherever the project is and whatever their times.
 //
-// All files of the project count except what [Ignored] names, the Go files
-// right in the directory of another agent (those are a package main, which
-// nothing can import), flisk.yaml, and the agents' env files. The last two are
+// All files of the project count except what [Ignored] and the agent's own
+// WatchIgnore name, the Go files right in the directory of another agent (those
+// are a package main, which nothing can import), flisk.yaml, and the agents' env files. The last two are
 // settings, which a runtime compares by themselves; and the hash is shown to
 // every client, so no secret may have a part in it.
 func (p *Project) SourceHash(agent string) (string, error) {
@@ -84,9 +92,9 @@ func (p *Project) SourceHash(agent string) (string, error) {
 			return err
 		case rel == ".":
 			return nil
-		case Ignored(rel) && entry.IsDir():
+		case (Ignored(rel) || a.ignores(rel)) && entry.IsDir():
 			return fs.SkipDir
-		case Ignored(rel), settings[rel], entry.IsDir():
+		case Ignored(rel), a.ignores(rel), settings[rel], entry.IsDir():
 			return nil
 		case others[path.Dir(rel)] && path.Ext(rel) == ".go":
 			return nil

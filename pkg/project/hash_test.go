@@ -146,6 +146,22 @@ func TestC02_C06_DroppingsDoNotCount(t *testing.T) {
 	}
 }
 
+// What its owner said changes nothing about an agent does not, and counts for
+// the other agents all the same.
+func TestWatchIgnoreDoesNotCount(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	tr.p.Agents[0].WatchIgnore = []string{"*.md", "docs", "assets/*.tmp"}
+	for f, want := range map[string][]string{
+		"README.md": {"clerk"}, "clerk/notes.md": {"clerk"}, "docs/a/b.txt": {"clerk"}, "assets/x.tmp": {"clerk"},
+		"x.tmp": {"bot", "clerk"}, "sub/assets/x.tmp": {"bot", "clerk"}, "assets/prompt.txt": {"bot", "clerk"},
+	} {
+		if got := tr.changes(func() { tr.write(f, "changed") }); !slices.Equal(got, want) {
+			t.Errorf("%s changed %v, want %v", f, got, want)
+		}
+	}
+}
+
 func TestSourceHashOfAnotherPlace(t *testing.T) {
 	t.Parallel()
 	if a, b := newTree(t), newTree(t); a.hash("bot") != b.hash("bot") {

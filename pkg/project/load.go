@@ -36,7 +36,7 @@ func Load(dir string) (*Project, []Warning, error) {
 	p := defaults(root)
 	d := decode(data, &p)
 	if len(d.problems) > 0 {
-		return nil, nil, d.problems.fault(filepath.Join(root, FileName))
+		return nil, nil, d.problems.fault()
 	}
 	return &p, d.warnings, nil
 }

@@ -128,8 +128,8 @@ agents:
 	if want := "flisk.yaml has 8 problems"; f.Message != want {
 		t.Errorf("message %q, want %q", f.Message, want)
 	}
-	if !strings.Contains(f.Hint, FileName) {
-		t.Errorf("hint %q does not name the file", f.Hint)
+	if f.Hint != "" {
+		t.Errorf("hint %q says nothing that the places do not", f.Hint)
 	}
 	want := `flisk.yaml:1:1: key "volumes" is missing: it names where the conversations are
    1 | version: 1
@@ -195,8 +195,11 @@ func TestBadValues(t *testing.T) {
 		"host with break":     {line("gateway", `{hosts: ["a\nb"]}`), `6:19: gateway.hosts takes names`},
 		"hosts no list":       {line("gateway", `{hosts: a}`), `6:18: gateway.hosts must be a list such as [a, b], not "a"`},
 		"gateway no mapping":  {line("gateway", "8080"), `6:10: gateway must hold keys and values, not "8080"`},
-		"runtime":             {line("runtime", "dokcer"), `6:10: runtime cannot be "dokcer"; did you mean "docker"?`},
-		"runtime far off":     {line("runtime", "kubernetes"), `known here: auto, docker, process`},
+		"runtime":             {line("runtime", "dokcer"), `6:10: runtime cannot be "dokcer"; known here: auto, process`},
+		"runtime near":        {line("runtime", "proces"), `6:10: runtime cannot be "proces"; did you mean "process"?`},
+		"id empty":            {replace("9f2c41d07a3e\nagents", "\nagents"), `id is empty`},
+		"one slip":            {replace("agents:", "agent:"), `4:1: unknown key "agent"; did you mean "agents"?`},
+		"runtime far off":     {line("runtime", "kubernetes"), `known here: auto, process`},
 		"inputs empty":        {line("verify", "{inputs: []}"), `6:18: verify.inputs must hold at least one input`},
 		"inputs nested":       {line("verify", "{inputs: [[a]]}"), `6:19: an entry of verify.inputs must be a text, not a list`},
 		"env name":            {line("verify", `{env: {"a=b": c}}`), `6:16: "a=b" cannot name an environment variable`},
@@ -261,7 +264,7 @@ func TestBadValues(t *testing.T) {
 			if strings.HasPrefix(f.Message, "flisk.yaml has") || !strings.Contains(f.Message, c.want) {
 				t.Errorf("message %q\n%s\nwant     %q", f.Message, f.Detail, c.want)
 			}
-			if strings.ContainsAny(f.Message+f.Hint, "\n\x1b") || f.Hint == "" {
+			if strings.ContainsAny(f.Message+f.Hint, "\n\x1b") {
 				t.Errorf("message and hint must be one line each: %q, %q", f.Message, f.Hint)
 			}
 			if strings.ContainsRune(f.Detail, '\x1b') {
@@ -317,13 +320,69 @@ func TestSnippetOfALongLine(t *testing.T) {
 	t.Parallel()
 	_, _, err := Load(write(t, strings.Replace(least, "{bot: {}}", `{bot: {path: "`+strings.Repeat("ä", 500)+`", drian: 1s}}`, 1)))
 	f := usage(t, err)
-	text, caret, ok := strings.Cut(f.Detail, "\n")
-	if !ok || len([]rune(text)) > 75 {
-		t.Fatalf("snippet:\n%s", f.Detail)
+	if !strings.Contains(f.Detail, strings.Repeat("ä", 500)) || strings.Contains(f.Detail, "…") {
+		t.Errorf("the line is cut without need:\n%s", f.Detail)
 	}
-	at := strings.IndexByte(caret, '^')
-	if got := string([]rune(text)[at : at+5]); got != "drian" {
-		t.Errorf("the caret points at %q:\n%s", got, f.Detail)
+	ps, _ := errors.AsType[Problems](err)
+	for _, columns := range []int{78, 40, 16} {
+		text, caret, ok := strings.Cut(ps.Detail(columns), "\n")
+		if !ok || len([]rune(text)) != columns || !strings.HasPrefix(text, "   4 | …") {
+			t.Fatalf("snippet for %d columns:\n%s\n%s", columns, text, caret)
+		}
+		at := strings.IndexByte(caret, '^')
+		if got := string([]rune(text)[at : at+3]); got != "dri" {
+			t.Errorf("the caret points at %q:\n%s\n%s", got, text, caret)
+		}
+	}
+	// At its beginning only the end is left out.
+	p := Problem{Line: 4, Column: 1, Source: "name: " + strings.Repeat("x", 100)}
+	if text, _, _ := strings.Cut(p.Snippet(40), "\n"); !strings.HasPrefix(text, "   4 | name: x") || !strings.HasSuffix(text, "x…") || len([]rune(text)) != 40 {
+		t.Errorf("snippet %q", text)
+	}
+}
+
+// A wrong file still says which project it is of.
+func TestIdentify(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		content                 string
+		agents, volume, project string
+		port                    int
+		unknown                 bool // not even the id can be read
+	}{
+		"unknown key":    {content: least + "x: 1\n", agents: "bot", volume: "flisk-shop-9f2c41d07a3e", project: "shop", port: 8080},
+		"bad values":     {content: "id: 9f2c41d07a3e\nname: Shop\ngateway: {port: 9, bind: moon}\nagents: {bot: {drain: x}, Bad: {}, c: {y: 1}}\n", agents: "bot c", project: "9f2c41d07a3e", port: 9},
+		"slip in agents": {content: strings.Replace(least, "agents:", "agent:", 1), volume: "flisk-shop-9f2c41d07a3e", project: "shop", port: 8080},
+		"open bracket":   {content: strings.Replace(least, "{bot: {}}", "{bot: {}", 1), volume: "flisk-shop-9f2c41d07a3e", project: "shop", port: 8080},
+		"tab":            {content: "\ufeff" + strings.Replace(least, "{bot: {}}", "\n\tbot: {}", 1), volume: "flisk-shop-9f2c41d07a3e", project: "shop", port: 8080},
+		"binary value":   {content: strings.Replace(least, "{bot: {}}", "\xff", 1), volume: "flisk-shop-9f2c41d07a3e", project: "shop", port: 8080},
+		"ends early":     {content: least + "verify: {inputs: [a", agents: "bot", volume: "flisk-shop-9f2c41d07a3e", project: "shop", port: 8080},
+		"bad id":         {content: strings.Replace(least, "id: 9f2c41d07a3e", "id: 9f2c", 1), unknown: true},
+		"newer":          {content: strings.Replace(least, "version: 1", "version: 2", 1), unknown: true},
+		"empty":          {content: "", unknown: true},
+		"scalar":         {content: "flisk", unknown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := write(t, c.content)
+			if _, _, err := Load(dir); err == nil {
+				t.Fatal("Load takes it")
+			}
+			p, ok := Identify(dir)
+			if ok == c.unknown {
+				t.Fatalf("Identify reports %v: %+v", ok, p)
+			}
+			if c.unknown {
+				return
+			}
+			if p.Dir != dir || p.ID != "9f2c41d07a3e" || p.Name != c.project || p.Volume != c.volume || p.Gateway.Port != c.port ||
+				strings.Join(p.AgentNames(), " ") != c.agents {
+				t.Errorf("got %+v", p)
+			}
+		})
+	}
+	if _, ok := Identify(t.TempDir()); ok {
+		t.Error("a project was found where there is none")
 	}
 }
 

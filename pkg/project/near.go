@@ -8,6 +8,14 @@ import (
 // didYouMean is `; did you mean "x"?` for the nearest of the known words, or
 // `; known here: …` when none is near enough to be meant.
 func didYouMean(word string, known []string) string {
+	if best := nearest(word, known); best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return "; known here: " + strings.Join(known, ", ")
+}
+
+// nearest is the known word that was probably meant, or "".
+func nearest(word string, known []string) string {
 	best, distance := "", len(word)/3+1 // one slip in a short word, more in a long one
 	plain := func(s string) string { return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(s)) }
 	for _, k := range known {
@@ -15,10 +23,7 @@ func didYouMean(word string, known []string) string {
 			best, distance = k, d
 		}
 	}
-	if best != "" {
-		return fmt.Sprintf("; did you mean %q?", best)
-	}
-	return "; known here: " + strings.Join(known, ", ")
+	return best
 }
 
 // editDistance counts the insertions, deletions, replacements and swaps of

@@ -1,8 +1,9 @@
 // Package project reads flisk.yaml, the one file of a project that people edit.
 //
-// Call [Load] for a checked [Project]; everything that is wrong with the file is
-// reported at once, each problem with its line, its column and the line itself.
-// Values mean what they say: nothing in the file is expanded, neither "$" nor an
+// Call [Load] for a checked [Project], and [Identify] for what can be read of a
+// file that Load refuses. Everything that is wrong with the file is reported
+// at once, each problem with its line, its column and the line itself. Values
+// mean what they say: nothing in the file is expanded, neither "$" nor an
 // environment variable. YAML is imported by this package only.
 package project
 
@@ -60,7 +61,13 @@ type Agent struct {
 	RequireSession bool
 	MaxBody        int64    // bytes
 	EnvFiles       []string // relative to the project, with slashes, never leaving it; they need not exist
-	WatchIgnore    []string // patterns as path.Match has them
+
+	// WatchIgnore are names that change nothing of the agent: such files do not
+	// count for what it is built from ([Project.SourceHash]), and reload nothing.
+	// Every other file of the project counts, because an agent may embed it. A
+	// pattern is one of path.Match, for the name of a file or directory in any
+	// depth or, with a slash in it, for its path in the project.
+	WatchIgnore []string
 }
 
 // Verify is what a verification sends, and what the agent's environment is then.

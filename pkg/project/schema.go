@@ -36,7 +36,11 @@ func (d *decoder) project(n *yaml.Node, p *Project) {
 			}
 		}},
 		field{"runtime", "", func(n *yaml.Node) {
-			if s, ok := d.choice(n, "runtime", string(Auto), string(Docker), string(Process)); ok {
+			// Docker is a word that is known, and not offered before there is such
+			// a runtime.
+			offered := []string{string(Auto), string(Process)}
+			if s, ok := d.text(n, "runtime"); ok && d.check(n, s == string(Docker) || slices.Contains(offered, s),
+				"runtime cannot be %s%s", quote(s), didYouMean(s, offered)) {
 				p.Runtime = Runtime(s)
 			}
 		}},
