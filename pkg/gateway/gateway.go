@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"path"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -141,7 +142,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admit names the route of a request, or says why there is none.
 func (t *table) admit(r *http.Request) (*route, *turn.Problem) {
-	if !t.hosts[r.Host] {
+	if !t.hosts[strings.ToLower(r.Host)] {
 		return nil, turn.Problemf(turn.HostRefused, "the Host header names none of this gateway's hosts")
 	}
 	// The agent is read from the path as it was sent, where an escape is no

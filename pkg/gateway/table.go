@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
@@ -34,7 +35,7 @@ func newTable(routes stack.Routes) *table {
 		replaced: make(chan struct{}),
 	}
 	for _, host := range routes.Hosts {
-		t.hosts[host] = true
+		t.hosts[strings.ToLower(host)] = true // names of hosts have no case
 	}
 	return t
 }
