@@ -12,15 +12,16 @@ import (
 // Observed is what runs right now, read from the live system and not from a
 // memory of earlier commands.
 type Observed struct {
-	Running  bool      // anything of the project runs
-	Dir      string    // the project directory that it was started from
-	URL      string    // base URL of the gateway; "" when it does not run
-	Gateway  string    // the address it listens on, "host:port"; "" when it does not run
-	Routes   string    // hash of the gateway's route table
-	Volume   string    // name of the volume
-	Place    string    // where the volume is, for people
-	Replicas []Replica // in the order of their names
-	Stale    []string  // leftovers of something that was killed, for people
+	Running    bool      // anything of the project runs
+	Dir        string    // the project directory that it was started from
+	URL        string    // base URL of the gateway; "" when it does not run
+	Gateway    string    // the address it listens on, "host:port"; "" when it does not run
+	GatewayPID int       // of its process; 0 when it does not run or has none here
+	Routes     string    // hash of the gateway's route table
+	Volume     string    // name of the volume
+	Place      string    // where the volume is, for people
+	Replicas   []Replica // in the order of their names
+	Stale      []string  // what is wrong with what something that was killed left, for people
 }
 
 // Replica is one running, starting or dying instance of an agent.
@@ -71,8 +72,8 @@ type Driver interface {
 
 	// Up converges: build what changed, start what is missing, and return when
 	// every agent answers ready through the gateway. When it fails, what this
-	// call started is stopped again, and the volume is as it was. The report
-	// says what it did; nothing when all was as desired.
+	// call started is stopped again; a volume that it made stays, empty. The
+	// report says what it did; nothing when all was as desired.
 	Up(ctx context.Context, p Progress) (Report, error)
 
 	// Down stops agents through their drain, then the gateway. It keeps the

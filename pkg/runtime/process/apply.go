@@ -28,12 +28,22 @@ type apply struct {
 	spawned  bool          // the supervisor is this plan's
 	started  []runtime.Ref // not committed yet
 	switched bool
+	present  []runtime.Ref // what ran when the plan began, and what it started
+
+	mu    sync.Mutex
+	ended map[runtime.Ref]bool // of started: told that it ended by itself
 }
 
 func (d *Driver) newApply(p runtime.Progress, l look) *apply {
-	a := &apply{d: d, p: p, client: newClient(d.place.control()), grace: longestGrace(d.o.Stack)}
+	a := &apply{
+		d: d, p: p, client: newClient(d.place.control()), grace: longestGrace(d.o.Stack),
+		ended: map[runtime.Ref]bool{},
+	}
 	if l.answer != nil {
 		a.before, a.grace = l.answer.Serve, max(a.grace, l.answer.Grace)
+		for _, r := range l.answer.Replicas {
+			a.present = append(a.present, runtime.Ref{Agent: r.Agent, Replica: r.Name, Generation: r.Generation})
+		}
 	}
 	return a
 }
@@ -72,7 +82,7 @@ func (a *apply) group(ctx context.Context, steps []runtime.Step) error {
 	case runtime.Stop:
 		a.spawned, a.switched, a.started = false, false, nil
 		return together(steps, func(s runtime.Step) error {
-			return a.stop(ctx, s.Ref(), stopRequest{Ref: s.Ref()})
+			return a.stop(ctx, a.p.Begin("stop "+a.named(s.Ref())), stopRequest{Ref: s.Ref()})
 		})
 	}
 	for _, s := range steps {
@@ -128,8 +138,23 @@ func (a *apply) start(ctx context.Context, ref runtime.Ref) error {
 	if err := a.client.call(ctx, pathStart, a.target.agent(ref.Agent).start(ref), nil); err != nil {
 		return err
 	}
-	a.started = append(a.started, ref)
+	a.started, a.present = append(a.started, ref), append(a.present, ref)
 	return nil
+}
+
+// named is a replica for people: while another generation of it is there, it is
+// the old or the new one.
+func (a *apply) named(ref runtime.Ref) string {
+	for _, other := range a.present {
+		switch {
+		case other.Agent != ref.Agent || other.Replica != ref.Replica:
+		case other.Generation > ref.Generation:
+			return ref.Replica + " (old)"
+		case other.Generation < ref.Generation:
+			return ref.Replica + " (new)"
+		}
+	}
+	return ref.Replica
 }
 
 func (a *apply) await(ctx context.Context, ref runtime.Ref) error {
@@ -137,12 +162,22 @@ func (a *apply) await(ctx context.Context, ref runtime.Ref) error {
 	began := time.Now()
 	var reply awaitReply
 	err := a.client.call(ctx, pathAwait, awaitRequest{ref, a.d.o.ReadyTimeout}, &reply)
-	if err == nil && !reply.Ready {
+	how := "ready"
+	switch {
+	case err != nil:
+		how = "given up"
+	case !reply.Ready:
+		how = cmp.Or(reply.Exit, "not ready")
 		f := fault.New(fault.Failed, "flisk logs "+ref.Agent+" shows more", "%s %s", ref.Replica, reply.Detail)
 		f.Detail = strings.Join(reply.Log, "\n")
 		err = f
 	}
-	end("ready after "+span(time.Since(began)), err)
+	if reply.Exit != "" {
+		a.mu.Lock()
+		a.ended[ref] = true
+		a.mu.Unlock()
+	}
+	end(how+" after "+span(time.Since(began)), err)
 	return err
 }
 
@@ -183,12 +218,11 @@ func (a *apply) confirm(ctx context.Context, agent string) error {
 	}
 }
 
-// stop takes a replica through its drain. Only Force makes it shorter, never
-// ctx.
-func (a *apply) stop(ctx context.Context, ref runtime.Ref, request stopRequest) error {
+// stop takes a replica through its drain, and tells end how that went. Only
+// Force makes it shorter, never ctx.
+func (a *apply) stop(ctx context.Context, end func(string, error), request stopRequest) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.grace+stopSlack)
 	defer cancel()
-	end := a.p.Begin("stop " + ref.Replica)
 	began := time.Now()
 
 	select {
@@ -253,7 +287,11 @@ func (a *apply) rollBack(ctx context.Context) error {
 		errs = append(errs, a.client.call(ctx, pathSwitch, a.before, nil))
 	}
 	for _, ref := range a.started {
-		errs = append(errs, a.stop(ctx, ref, stopRequest{Ref: ref, Grace: rollbackGrace}))
+		end := func(string, error) {} // of one that ended by itself nobody asks how it stopped
+		if !a.ended[ref] {
+			end = a.p.Begin("stop " + a.named(ref))
+		}
+		errs = append(errs, a.stop(ctx, end, stopRequest{Ref: ref, Grace: rollbackGrace}))
 	}
 	if a.spawned {
 		errs = append(errs, a.stopGateway(ctx))

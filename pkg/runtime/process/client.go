@@ -9,12 +9,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 )
 
 // errOtherVersion says that the supervisor does not speak this control API.
-var errOtherVersion = errors.New("the running supervisor is of another flisk version")
+var errOtherVersion = errors.New("the gateway's process was started by another version of flisk")
 
 // client talks to the supervisor of a run directory. How long a call may take
 // is up to its context: a stop takes as long as a drain.
@@ -50,19 +51,22 @@ func (c *client) call(ctx context.Context, path string, request, reply any) erro
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("ask the supervisor: %w", err)
+		if outer, ok := errors.AsType[*url.Error](err); ok {
+			err = outer.Err // its URL is one that nobody has seen
+		}
+		return fmt.Errorf("ask the gateway's process: %w", err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	switch {
 	case err != nil:
-		return fmt.Errorf("ask the supervisor: %w", err)
+		return fmt.Errorf("ask the gateway's process: %w", err)
 	case resp.StatusCode == http.StatusNotFound:
 		return errOtherVersion
 	case resp.StatusCode != http.StatusOK:
 		var w wireFault
 		if err := json.Unmarshal(answer, &w); err != nil || w.Message == "" {
-			return fmt.Errorf("the supervisor answered %s: %q", resp.Status, answer)
+			return fmt.Errorf("the gateway's process answered %s: %q", resp.Status, answer)
 		}
 		return w.err()
 	case reply == nil:

@@ -50,6 +50,7 @@ type awaitRequest struct {
 
 type awaitReply struct {
 	Ready  bool
+	Exit   string   // how it ended, if that is why not
 	Detail string   // why not: what follows the name of the replica in a sentence
 	Log    []string // and the last lines it wrote
 }

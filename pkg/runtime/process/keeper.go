@@ -197,7 +197,7 @@ func (k *keeper) await(ctx context.Context, within time.Duration) (awaitReply, e
 		case state == runtime.Ready:
 			return awaitReply{Ready: true}, nil
 		case state == runtime.Failing:
-			reply.Detail = "ended before it was ready (" + exit + ")"
+			reply.Exit, reply.Detail = exit, "ended before it was ready ("+exit+")"
 			return reply, nil
 		case k.isStopping():
 			reply.Detail = "is being stopped"

@@ -51,7 +51,7 @@ func (d *Driver) sweep(ctx context.Context, p runtime.Progress) (swept bool, err
 			p.Begin(fmt.Sprintf("forget %s, whose process %d is gone", r.Replica, r.PID))("", nil)
 			continue
 		}
-		end := p.Begin(fmt.Sprintf("wait for %s (process %d), left of a supervisor that was killed", r.Replica, r.PID))
+		end := p.Begin(fmt.Sprintf("wait for %s (process %d), left by a killed gateway process", r.Replica, r.PID))
 		killed, err := d.endLeftover(ctx, r)
 		detail := "drained"
 		if killed {
@@ -149,7 +149,7 @@ func (d *Driver) endSupervisor(ctx context.Context, id proc.Identity) error {
 	_ = id.Signal(syscall.SIGKILL)
 	gone, err = d.waitGone(ctx, id, time.Now().Add(killTime))
 	if err == nil && !gone {
-		err = fmt.Errorf("supervisor (process %d) did not end after SIGKILL", id.PID)
+		err = fmt.Errorf("the gateway's process (%d) did not end after SIGKILL", id.PID)
 	}
 	return err
 }

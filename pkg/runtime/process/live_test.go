@@ -106,7 +106,7 @@ func TestC25_ReplacedUnderLoad(t *testing.T) {
 			t.Errorf("replica: %+v", bot)
 		}
 	}
-	if !strings.Contains(r.p.String(), "end stop bot-1: exit status 0") {
+	if !strings.Contains(r.p.String(), "end stop bot-1 (old): exit status 0") {
 		t.Errorf("the old replica did not exit 0:\n%s", r.p)
 	}
 	t.Logf("%d turns, %v", l.sent.Load(), l.code)
@@ -306,7 +306,7 @@ func TestSupervisorIsKilled(t *testing.T) {
 	if alive, err := agent.Alive(); alive || err != nil {
 		t.Errorf("the old agent lives beside the new one: %v", err)
 	}
-	if !strings.Contains(r.p.String(), "left of a supervisor that was killed: drained") {
+	if !strings.Contains(r.p.String(), "left by a killed gateway process: drained") {
 		t.Errorf("progress:\n%s", r.p)
 	}
 	r.mustTurn("bot", "")
@@ -316,8 +316,12 @@ func TestSupervisorIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustBeGone(t, agent) // without anybody's help
-	if o := r.observe(); o.Running || len(o.Stale) != 1 {
-		t.Errorf("observed with the agent gone: %+v", o)
+	o = r.observe()
+	if o.Running || o.GatewayPID != 0 || len(o.Stale) != 1 {
+		t.Fatalf("observed with the agent gone: %+v", o)
+	}
+	if said := o.Stale[0]; !strings.Contains(said, "was killed") || !strings.Contains(said, "flisk up brings both back") {
+		t.Errorf("it says %q", said)
 	}
 	if report := r.down(); !report.Changed {
 		t.Errorf("report of down: %+v", report)
@@ -337,7 +341,7 @@ func TestSupervisorIsKilledAndItsReplicaDoesNotListen(t *testing.T) {
 	r.down()
 	mustBeGone(t, agent)
 	mustBeGone(t, child)
-	if !strings.Contains(r.p.String(), "left of a supervisor that was killed: killed") {
+	if !strings.Contains(r.p.String(), "left by a killed gateway process: killed") {
 		t.Errorf("progress:\n%s", r.p)
 	}
 }
@@ -388,7 +392,8 @@ func TestStoppedSupervisorIsEnded(t *testing.T) {
 	}
 	eventually(t, "the silence to be seen", func() bool { // a signal takes a moment
 		o := r.observe()
-		return o.Running && len(o.Stale) == 1 && strings.Contains(o.Stale[0], "does not answer")
+		return o.Running && o.GatewayPID == supervisor.PID && len(o.Stale) == 1 &&
+			strings.Contains(o.Stale[0], "does not answer; flisk up replaces it") && !strings.Contains(o.Stale[0], "http://")
 	})
 	force := make(chan struct{})
 	close(force)

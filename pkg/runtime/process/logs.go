@@ -31,15 +31,15 @@ func (d *Driver) Logs(ctx context.Context, o runtime.LogOptions, emit func(runti
 			t.close()
 		}
 	}()
-	var past []runtime.Line
+	var pasts [][]runtime.Line
 	for _, t := range tails {
 		lines, err := t.past()
 		if err != nil {
 			return err
 		}
-		past = append(past, lines...)
+		pasts = append(pasts, lines)
 	}
-	slices.SortStableFunc(past, func(a, b runtime.Line) int { return a.Time.Compare(b.Time) })
+	past := mergeByTime(pasts)
 	if o.Tail >= 0 && len(past) > o.Tail {
 		past = past[len(past)-o.Tail:]
 	}
@@ -67,14 +67,49 @@ func (d *Driver) Logs(ctx context.Context, o runtime.LogOptions, emit func(runti
 	}
 }
 
-func (d *Driver) openTails(agent string) ([]*tail, error) {
-	var tails []*tail
-	for _, a := range d.o.Stack.Agents {
-		if agent == "" || agent == a.Name {
-			tails = append(tails, &tail{path: d.place.agentLog(a.Name)})
+// mergeByTime keeps the lines of one log in their order, whatever their times
+// say: a clock may be set back, and what is left of a cut line has none.
+func mergeByTime(logs [][]runtime.Line) []runtime.Line {
+	type dated struct {
+		at time.Time
+		runtime.Line
+	}
+	var all []dated
+	for _, lines := range logs {
+		latest := time.Time{}
+		for _, line := range lines {
+			if line.Time.After(latest) {
+				latest = line.Time
+			}
+			all = append(all, dated{latest, line})
 		}
 	}
-	if len(tails) == 0 {
+	slices.SortStableFunc(all, func(a, b dated) int { return a.at.Compare(b.at) })
+	merged := make([]runtime.Line, len(all))
+	for i, d := range all {
+		merged[i] = d.Line
+	}
+	return merged
+}
+
+func (d *Driver) openTails(agent string) ([]*tail, error) {
+	var names []string
+	for _, a := range d.o.Stack.Agents {
+		names = append(names, a.Name)
+	}
+	if len(names) == 0 { // flisk.yaml could not be read so far
+		var err error
+		if names, err = d.place.loggedAgents(); err != nil {
+			return nil, err
+		}
+	}
+	var tails []*tail
+	for _, name := range names {
+		if agent == "" || agent == name {
+			tails = append(tails, &tail{path: d.place.agentLog(name)})
+		}
+	}
+	if len(tails) == 0 && agent != "" {
 		return nil, fault.New(fault.Usage, "see flisk status for the names", "the project has no agent %q", agent)
 	}
 	return tails, nil

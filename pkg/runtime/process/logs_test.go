@@ -153,6 +153,52 @@ func TestLogsOfSeveralAgents(t *testing.T) {
 	}
 }
 
+// A stack trace stays in one piece, whatever the clock does meanwhile.
+func TestMergedLinesKeepTheOrderOfTheirLog(t *testing.T) {
+	t.Parallel()
+	line := func(second int64, text string) runtime.Line {
+		l := runtime.Line{Text: text}
+		if second > 0 {
+			l.Time = time.Unix(second, 0)
+		}
+		return l
+	}
+	got := mergeByTime([][]runtime.Line{
+		{line(5, "panic"), line(5, "goroutine 1"), line(0, "rest of a line"), line(2, "main.go:3"), line(9, "next")},
+		{line(4, "before"), line(6, "between"), line(10, "after")},
+	})
+	var texts []string
+	for _, l := range got {
+		texts = append(texts, l.Text)
+	}
+	want := []string{"before", "panic", "goroutine 1", "rest of a line", "main.go:3", "between", "next", "after"}
+	if !slices.Equal(texts, want) || !got[3].Time.IsZero() {
+		t.Errorf("got %q, want %q", texts, want)
+	}
+}
+
+// With a flisk.yaml that names no agent and no volume, looking and stopping go by
+// what is on disk.
+func TestLookingAndStoppingWithoutNames(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.o.Stack.Volume.Name = "a-name-of-its-own"
+	r.up()
+	whole := r.o.Stack
+	r.o.Stack.Agents, r.o.Stack.Volume.Name = nil, ""
+	if o := r.observe(); !o.Running || len(o.Replicas) != 1 || o.Volume != "a-name-of-its-own" || filepath.Base(o.Place) != o.Volume {
+		t.Errorf("observed: %+v", o)
+	}
+	for _, agent := range []string{"", "bot"} {
+		var l lines
+		if err := r.driver().Logs(t.Context(), runtime.LogOptions{Agent: agent, Tail: -1}, l.emit); err != nil || !l.has("bot-1 started c1")() {
+			t.Errorf("logs of %q: %q, %v", agent, l.get(), err)
+		}
+	}
+	r.down()
+	r.o.Stack = whole
+}
+
 // What an agent writes is kept across down, and followed across a restart.
 func TestC08_LogsReattach(t *testing.T) {
 	t.Parallel()

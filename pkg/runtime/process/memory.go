@@ -1,31 +1,48 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
 )
 
 // memory is what is remembered of a project between runs: which volume its
-// conversations are in. Without it an emptied or exchanged volume would look
+// conversations are in, and whose may be left alone. Without it an emptied or exchanged volume would look
 // like a new project.
 type memory struct {
 	Version  int    `json:"version"`
 	Runtime  string `json:"runtime"`
 	Volume   string `json:"volume"`    // its name
 	VolumeID string `json:"volume_id"` // what its VOLUME file says
+
+	// Without are agents that have sessions on the volume, are not in the stack,
+	// and need not be: somebody said so.
+	Without []string `json:"without_agents,omitempty"`
 }
 
 const memoryVersion = 1
 
-// prepareVolume checks that the volume is the one that the project had, makes
-// it when the project never had one, and returns its id. What it refuses it
-// has not touched.
-func (d *Driver) prepareVolume() (id string, created bool, err error) {
+// rememberedVolume is the name of a project's volume, or the one that init gives
+// it when nothing is remembered: nothing ran yet then, so there is none to miss.
+func rememberedVolume(o Options) string {
+	var known memory
+	if readFile(placeOf(o.Home, o.RunBase, o.Stack).memory, &known) == nil && known.Volume != "" {
+		return known.Volume
+	}
+	return project.VolumeName(o.Stack.Name, o.Stack.ID)
+}
+
+// prepareVolume checks that the volume is the one that the project had, and that
+// it has no sessions of agents that are gone; makes it when the project never
+// had one; and returns its id. What it refuses it has not touched.
+func (d *Driver) prepareVolume(ctx context.Context) (id string, created bool, err error) {
 	var known memory
 	err = readFile(d.place.memory, &known)
 	switch {
@@ -37,11 +54,15 @@ func (d *Driver) prepareVolume() (id string, created bool, err error) {
 			return "", false, err
 		}
 	}
+	without, err := d.checkAgents(ctx, known.Without)
+	if err != nil {
+		return "", false, err
+	}
 	if id, created, err = checkpoint.InitVolume(d.place.volume); err != nil {
 		return "", false, fault.New(fault.Environment, "FLISK_HOME says where volumes are", "cannot use the volume %q: %w", d.place.volume, err)
 	}
-	now := memory{memoryVersion, runtimeName, d.o.Stack.Volume.Name, id}
-	if now == known {
+	now := memory{memoryVersion, runtimeName, d.o.Stack.Volume.Name, id, without}
+	if reflect.DeepEqual(now, known) {
 		return id, created, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(d.place.memory), userOnly); err != nil {

@@ -16,8 +16,9 @@ type look struct {
 	exists     bool          // there is a run directory
 	answer     *observeReply // the supervisor's, if it answers
 	err        error         // why it does not
-	supervisor proc.Identity // its record, if its process is alive
-	alive      bool          // supervisor is
+	supervisor proc.Identity // its record
+	recorded   bool          // there is that record
+	alive      bool          // its process is
 	left       []record      // living replicas whose supervisor is gone
 }
 
@@ -28,8 +29,7 @@ func (d *Driver) look(ctx context.Context) (look, error) {
 	if l.exists, err = d.place.runDirExists(); err != nil || !l.exists {
 		return l, err
 	}
-	var recorded bool
-	if l.supervisor, recorded = d.place.supervisor(); recorded {
+	if l.supervisor, l.recorded = d.place.supervisor(); l.recorded {
 		if l.alive, err = l.supervisor.Alive(); err != nil {
 			return l, err
 		}
@@ -72,22 +72,27 @@ func (d *Driver) observed(l look) runtime.Observed {
 	switch {
 	case !l.exists:
 	case l.answer != nil:
-		o.Running = true
+		o.Running, o.GatewayPID = true, l.supervisor.PID
 		o.Dir, o.URL, o.Gateway = l.answer.Serve.Dir, l.answer.URL, l.answer.Gateway
 		o.Routes, o.Replicas = l.answer.Routes, l.answer.Replicas
+	case l.alive && errors.Is(l.err, errOtherVersion):
+		o.Running, o.GatewayPID = true, l.supervisor.PID
+		o.Stale = []string{"the gateway's process was started by another version of flisk: flisk down, then flisk up"}
 	case l.alive:
-		o.Running = true
-		o.Stale = []string{fmt.Sprintf("supervisor (process %d) does not answer: %v", l.supervisor.PID, l.err)}
+		o.Running, o.GatewayPID = true, l.supervisor.PID
+		o.Stale = []string{"the gateway's process (the supervisor, which also keeps the agents alive) does not answer; flisk up replaces it"}
+	case len(l.left) == 0 && !l.recorded:
+		o.Stale = []string{"a start that goes on right now, or was killed; flisk up goes on from there"}
 	case len(l.left) == 0:
-		o.Stale = []string{"the run directory of a supervisor that was killed"}
+		o.Stale = []string{"the gateway's process (the supervisor, which also keeps the agents alive) was killed, and the agents ended; flisk up brings both back"}
 	default:
+		o.Stale = []string{"the gateway's process (the supervisor, which also keeps the agents alive) was killed, and the agents finish what they accepted; flisk up brings both back"}
 		o.Running = true
 		for _, r := range l.left {
 			o.Replicas = append(o.Replicas, runtime.Replica{
 				Agent: r.Agent, Name: r.Replica, Generation: r.Generation,
 				State: runtime.Draining, PID: r.PID, Code: r.Code,
 			})
-			o.Stale = append(o.Stale, fmt.Sprintf("%s (process %d) is left of a supervisor that was killed", r.Replica, r.PID))
 		}
 	}
 	if s, err := d.place.settings(); l.exists && o.Dir == "" && err == nil {
@@ -109,7 +114,8 @@ func (d *Driver) refuseOther(l look) error {
 	if mine, err := os.Stat(d.o.Stack.Dir); err == nil && os.SameFile(mine, theirs) {
 		return nil
 	}
-	return fault.New(fault.Environment, fmt.Sprintf("stop it there first: flisk -C %q down", l.answer.Serve.Dir),
+	return fault.New(fault.Environment,
+		fmt.Sprintf("if this is a copy, give it an id and a volume name of its own in flisk.yaml; else stop the other: flisk -C %q down", l.answer.Serve.Dir),
 		"this project (id %s) runs from another directory, %q", d.o.Stack.ID, l.answer.Serve.Dir)
 }
 
@@ -134,4 +140,4 @@ func (d *Driver) Kill(ctx context.Context, agent string) ([]runtime.Replica, err
 }
 
 // errGone says that a supervisor that had answered does not any more.
-var errGone = errors.New("the supervisor went away")
+var errGone = errors.New("the gateway's process went away")

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -103,4 +104,24 @@ func (p place) longestSocket() string {
 	return filepath.Join(p.run, incarnation(name, 9999, 9999)+socketSuffix)
 }
 
-func (p place) agentLog(agent string) string { return filepath.Join(p.logs, agent+".log") }
+func (p place) agentLog(agent string) string { return filepath.Join(p.logs, agent+logSuffix) }
+
+const logSuffix = ".log"
+
+// supervisorLog has a name that no agent's log can have.
+func (p place) supervisorLog() string { return filepath.Join(p.logs, "_supervisor"+logSuffix) }
+
+// loggedAgents are the agents that ever wrote a log.
+func (p place) loggedAgents() ([]string, error) {
+	files, err := os.ReadDir(p.logs)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, file := range files {
+		if name, ok := strings.CutSuffix(file.Name(), logSuffix); ok && turn.ValidAgent(name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}

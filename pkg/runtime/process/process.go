@@ -44,7 +44,9 @@ const (
 )
 
 // Options configure a [Driver]. Stack, Home, RunBase and Executable are
-// required.
+// required. A stack without a volume's name, and one without agents, is for
+// looking and stopping only: the name is then what is remembered of the project,
+// and the agents are those that left logs.
 type Options struct {
 	Stack      stack.Stack
 	Home       string   // $FLISK_HOME; see [DefaultHome]
@@ -54,6 +56,10 @@ type Options struct {
 
 	// SourceHash names the present source of an agent. Up needs it.
 	SourceHash func(agent string) (string, error)
+
+	// LeaveAgents lets Up go on without agents that have sessions on the volume
+	// and are not in the stack. It is remembered, so that one Up needs it.
+	LeaveAgents bool
 
 	// ReadyTimeout is how long Up waits for one agent to get ready; 0 is 30 s.
 	ReadyTimeout time.Duration
@@ -72,7 +78,7 @@ type Driver struct {
 
 var _ runtime.Driver = (*Driver)(nil)
 
-// New makes a driver. It touches nothing.
+// New makes a driver. It changes nothing.
 func New(o Options) (*Driver, error) {
 	if o.Home == "" || o.RunBase == "" || o.Executable == "" || o.Stack.ID == "" {
 		return nil, errors.New("process driver: Home, RunBase, Executable and Stack.ID are required")
@@ -86,6 +92,9 @@ func New(o Options) (*Driver, error) {
 	}
 	if o.ReadyTimeout == 0 {
 		o.ReadyTimeout = defaultReadyTimeout
+	}
+	if o.Stack.Volume.Name == "" {
+		o.Stack.Volume.Name = rememberedVolume(o)
 	}
 	p := placeOf(o.Home, o.RunBase, o.Stack)
 	if n := len(p.longestSocket()); n > maxSocketPath {

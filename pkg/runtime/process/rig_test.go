@@ -161,8 +161,8 @@ func (r *rig) tearDown() {
 		}
 	}
 	if r.t.Failed() {
-		log, _ := os.ReadFile(filepath.Join(r.place().logs, "supervisor.log"))
-		r.t.Logf("supervisor.log:\n%s", log)
+		log, _ := os.ReadFile(r.place().supervisorLog())
+		r.t.Logf("the supervisor's log:\n%s", log)
 		log, _ = os.ReadFile(r.place().agentLog("bot"))
 		r.t.Logf("bot.log:\n%.4000s", log[max(0, len(log)-4000):])
 		r.t.Logf("progress:\n%s", r.p)

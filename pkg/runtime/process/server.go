@@ -109,7 +109,7 @@ func (s *supervisor) start(_ context.Context, r startRequest) (struct{}, error) 
 }
 
 func errEnding() error {
-	return fault.New(fault.Failed, "try again when it has stopped", "the supervisor is shutting down")
+	return fault.New(fault.Failed, "try again when it has stopped", "the gateway's process is shutting down")
 }
 
 // logOf returns the log of an agent. The caller holds mu.

@@ -69,7 +69,7 @@ func (d *Driver) startSupervisor(ctx context.Context) error {
 		if !errors.Is(err, io.EOF) {
 			return err
 		}
-		return fault.New(fault.Failed, "see "+output.Name(), "the supervisor ended before it was ready (%s)", cmd.ProcessState)
+		return fault.New(fault.Failed, "see "+output.Name(), "the gateway's process ended before it was ready (%s)", cmd.ProcessState)
 	}
 	// It outlives this process, or this process sees to its end in Down, where
 	// it is reaped by number.
@@ -154,7 +154,7 @@ func waitStarted(ctx context.Context, pipe *os.File) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fault.New(fault.Failed, "", "the supervisor was not ready within %s", startTimeout)
+		return fault.New(fault.Failed, "", "the gateway's process was not ready within %s", startTimeout)
 	case err != nil:
 		return err
 	case report.Fault != nil:

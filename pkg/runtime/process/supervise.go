@@ -119,7 +119,7 @@ func newSupervisor(runDir string) (_ *supervisor, err error) {
 		return nil, fmt.Errorf("there is a supervisor already: %w", err)
 	}
 	opened = append(opened, s.lock.Close)
-	if s.log, err = openLog(filepath.Join(s.place.logs, "supervisor.log"), maxLogFile); err != nil {
+	if s.log, err = openLog(s.place.supervisorLog(), maxLogFile); err != nil {
 		return nil, err
 	}
 	opened = append(opened, s.log.close)

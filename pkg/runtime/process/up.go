@@ -47,7 +47,7 @@ func (d *Driver) up(ctx context.Context, p runtime.Progress) (report runtime.Rep
 	if err := d.checkPort(ctx, l); err != nil {
 		return report, err
 	}
-	volume, created, err := d.prepareVolume()
+	volume, created, err := d.prepareVolume(ctx)
 	if err != nil {
 		return report, err
 	}
@@ -107,7 +107,7 @@ func (d *Driver) checkPort(ctx context.Context, l look) error {
 // what a dead one left is waited for.
 func (d *Driver) clear(ctx context.Context, p runtime.Progress, l look) (changed bool, err error) {
 	if l.alive {
-		end := p.Begin("stop the supervisor, which does not answer")
+		end := p.Begin("stop the gateway's process, which does not answer")
 		err := d.endSupervisor(ctx, l.supervisor)
 		end("", err)
 		if err != nil {

@@ -7,9 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/stack"
 )
 
 func TestC20_UpTurnDown(t *testing.T) {
@@ -32,6 +35,9 @@ func TestC20_UpTurnDown(t *testing.T) {
 		t.Errorf("replica: %+v", bot)
 	}
 	agent, supervisor := identify(t, bot.PID), r.supervisor()
+	if o.GatewayPID != supervisor.PID {
+		t.Errorf("the gateway's process is %d, and %d is observed", supervisor.PID, o.GatewayPID)
+	}
 
 	if report := r.down(); !report.Changed {
 		t.Errorf("report of down: %+v", report)
@@ -83,7 +89,7 @@ func TestC20_AnAgentThatNeverGetsReady(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.mode(modeMute)
-	r.o.ReadyTimeout = 300 * 1e6
+	r.o.ReadyTimeout = 300 * time.Millisecond
 	_, err := r.driver().Up(t.Context(), r.p)
 	f, ok := asFault(err)
 	if !ok || f.Kind != fault.Failed || !strings.Contains(f.Message, "bot-1 was not ready within 300ms: it never will be") ||
@@ -154,6 +160,103 @@ func TestC18_AnotherVolumeIsRefused(t *testing.T) {
 	}
 }
 
+// put makes a session of an agent on the rig's volume.
+func (r *rig) put(agent, session string) {
+	r.t.Helper()
+	store, err := checkpoint.Open(r.place().volume, checkpoint.Options{Agent: agent})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer store.Close()
+	s, err := store.Acquire(r.t.Context(), session)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer s.Release()
+	if _, err := s.Begin(checkpoint.Begin{Input: []byte(`"hi"`)}); err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := s.Commit(checkpoint.Commit{Reply: []byte(`"hello"`)}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Renaming an agent is refused while it has sessions, until somebody says that
+// they may be left alone. A name that is back is asked about again.
+func TestARenamedAgentIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	r.put("bot", "s1")
+	r.put("bot", "s2")
+	r.down()
+	rename := func(name string) {
+		r.o.Stack.Agents = []stack.Agent{testAgentSpec(t, name)}
+		r.install(name, *r.code)
+	}
+	refused := func(message string) {
+		t.Helper()
+		_, err := r.driver().Up(t.Context(), r.p)
+		if f, ok := asFault(err); !ok || f.Kind != fault.Environment || f.Message != message ||
+			!strings.Contains(f.Hint, "put the name back") || !strings.Contains(f.Hint, "flisk up --yes") {
+			t.Errorf("up: %+v", err)
+		}
+		r.mustBeClean()
+	}
+	rename("clerk")
+	refused(`the volume holds 2 sessions of agent "bot", and flisk.yaml names no such agent`)
+	r.o.LeaveAgents = true
+	r.up()
+	r.down()
+	r.o.LeaveAgents = false
+	r.up() // asked once
+	r.put("clerk", "s1")
+	r.down()
+	rename("bot")
+	refused(`the volume holds 1 session of agent "clerk", and flisk.yaml names no such agent`)
+	r.o.Stack.Agents = append(r.o.Stack.Agents, testAgentSpec(t, "clerk"))
+	r.up() // all are there, nothing is left to remember
+	r.down()
+	rename("clerk")
+	refused(`the volume holds 2 sessions of agent "bot", and flisk.yaml names no such agent`)
+}
+
+// Replacing says which of the two is stopped, and a start that failed how.
+func TestStepsSayWhich(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	r.change("c2")
+	r.up()
+	if !strings.Contains(r.p.String(), "begin stop bot-1 (old)\n") {
+		t.Errorf("a replacement:\n%s", r.p)
+	}
+	r.p = &progress{}
+	r.change("c3")
+	env := r.o.Env
+	r.mode(modeMute)
+	r.o.ReadyTimeout = 300 * time.Millisecond
+	if _, err := r.driver().Up(t.Context(), r.p); err == nil {
+		t.Error("a mute agent got ready")
+	}
+	if got := r.p.String(); !strings.Contains(got, "end start bot-1: not ready after ") || !strings.Contains(got, "begin stop bot-1 (new)\n") {
+		t.Errorf("a replacement that never got ready:\n%s", got)
+	}
+	r.p, r.o.Env = &progress{}, env
+	r.mode(modeExit)
+	if _, err := r.driver().Up(t.Context(), r.p); err == nil {
+		t.Error("an agent that exits got ready")
+	}
+	if got := r.p.String(); !strings.Contains(got, "end start bot-1: exit status 7 after ") || strings.Contains(got, "stop bot-1") {
+		t.Errorf("a replacement that exits:\n%s", got)
+	}
+	r.p, r.o.Env = &progress{}, env
+	r.down()
+	if !strings.Contains(r.p.String(), "begin stop bot-1\n") {
+		t.Errorf("down:\n%s", r.p)
+	}
+}
+
 func TestAnotherCopyOfTheProjectIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -161,7 +264,8 @@ func TestAnotherCopyOfTheProjectIsRefused(t *testing.T) {
 	mine := r.o.Stack.Dir
 	r.o.Stack.Dir = t.TempDir()
 	_, err := r.driver().Up(t.Context(), r.p)
-	if f, ok := asFault(err); !ok || f.Kind != fault.Environment || !strings.Contains(f.Message, mine) {
+	if f, ok := asFault(err); !ok || f.Kind != fault.Environment || !strings.Contains(f.Message, mine) ||
+		!strings.HasPrefix(f.Hint, "if this is a copy, give it an id and a volume name of its own in flisk.yaml; else stop the other: flisk -C ") {
 		t.Errorf("up from a copy: %v", err)
 	}
 	if _, err := r.driver().Down(t.Context(), r.p); fault.KindOf(err) != fault.Environment {
