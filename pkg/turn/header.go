@@ -24,7 +24,7 @@ const (
 	HeaderHold = "X-Flisk-Hold"
 )
 
-// Replayed and JSON are the only values that their headers take.
+// These are the only values that their headers take.
 const (
 	ReplayedTrue = "true"
 	JSONType     = "application/json"
