@@ -155,6 +155,62 @@ ababababababababa…babababababababab  12345  a longer story about what is wrong
 	}
 }
 
+// Ids are for copying: other columns go before one is cut.
+func TestTableSparesIDs(t *testing.T) {
+	t.Parallel()
+	uuid := "0f8fad5b-d9cb-469f-a165-70867728950e"
+	for _, c := range []struct {
+		width int
+		id    string
+		want  string
+	}{
+		{80, uuid, "SESSION|TURNS|LAST ACTIVITY|SIZE"},
+		{60, uuid, "SESSION|TURNS|LAST ACTIVITY"},
+		{50, uuid, "SESSION|TURNS"},
+		{40, uuid, "SESSION|TURNS"}, // which cut it all the same
+		{80, strings.Repeat("ab", 64), "SESSION|TURNS|LAST ACTIVITY|SIZE"},
+		{70, strings.Repeat("ab", 64), "SESSION|TURNS|LAST ACTIVITY|SIZE"},
+		{60, strings.Repeat("ab", 64), "SESSION|TURNS|LAST ACTIVITY"},
+		{30, "s1", "SESSION|TURNS|LAST ACTIVITY"},
+	} {
+		var buf buffer
+		o := NewOutput(&buf, OutputOptions{Terminal: true, Width: func() int { return c.width }})
+		o.Table(Table{
+			Columns: []Column{{Title: "SESSION", Shrink: Middle}, {Title: "TURNS", Right: true}, {Title: "LAST ACTIVITY", Shrink: Drop}, {Title: "SIZE", Right: true, Shrink: Drop}},
+			Rows:    [][]Cell{{{Text: c.id}, {Text: "3"}, {Text: "5 min ago"}, {Text: "900 B"}}},
+		})
+		lines := strings.Split(buf.String(), "\n")
+		titles := strings.Join(strings.Fields(strings.ReplaceAll(lines[0], "LAST ACTIVITY", "LAST_ACTIVITY")), "|")
+		if strings.ReplaceAll(titles, "_", " ") != c.want {
+			t.Errorf("%d columns, id of %d: %q, want %q", c.width, len(c.id), titles, c.want)
+		}
+		for _, line := range lines {
+			if Width(line) > c.width {
+				t.Errorf("%d columns: %q", c.width, line)
+			}
+		}
+		if len(c.id) <= c.width-7 && !strings.HasPrefix(lines[1], c.id) {
+			t.Errorf("%d columns cut the id: %q", c.width, lines[1])
+		}
+	}
+}
+
+func TestFreshLine(t *testing.T) {
+	t.Parallel()
+	o, buf := screen(false)
+	if o.FreshLine(); buf.String() != "\r\x1b[K" {
+		t.Errorf("a terminal got %q", buf)
+	}
+	o, buf = pipe()
+	if o.FreshLine(); buf.String() != "" {
+		t.Errorf("a pipe got %q", buf)
+	}
+	var dumb buffer
+	if NewOutput(&dumb, OutputOptions{Terminal: true}).FreshLine(); dumb.String() != "\n" {
+		t.Errorf("a dumb terminal got %q", &dumb)
+	}
+}
+
 func TestTableOnAPipeIsWhole(t *testing.T) {
 	t.Parallel()
 	o, buf := pipe()

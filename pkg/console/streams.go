@@ -70,6 +70,18 @@ func NewOutput(w io.Writer, options OutputOptions) *Output {
 // Write prints text for people: styles are taken out when there is no colour.
 func (o *Output) Write(p []byte) (int, error) { return o.paint.Write(p) }
 
+// FreshLine begins a new line where a terminal has echoed a ^C, so that what
+// comes next is not behind it. Elsewhere it does nothing. A spinner stays
+// where it was: the echo is on the line below it.
+func (o *Output) FreshLine() {
+	switch {
+	case o.Terminal && o.Redraw:
+		_, _ = io.WriteString(o.raw, "\r\x1b[K") // Failed tells
+	case o.Terminal:
+		_, _ = io.WriteString(o.raw, "\n")
+	}
+}
+
 // Raw writes bytes as they are: JSON, or an agent's reply that is piped on.
 func (o *Output) Raw() io.Writer { return o.raw }
 

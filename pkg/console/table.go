@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -12,6 +13,7 @@ const (
 	Never  Shrink = iota // numbers, short words
 	Middle               // ids and paths: both ends say something
 	End                  // sentences
+	Drop                 // what a row is understood without: left out, the last one first, so that Middle stays whole
 )
 
 // Cell is a piece of text in one style. Its text may be foreign.
@@ -34,12 +36,13 @@ type Table struct {
 }
 
 const (
-	gap     = 2 // columns between two columns
-	minimum = 8 // what a shrinking column keeps, if it can
+	gap     = 2  // columns between two columns
+	minimum = 8  // what a shrinking column keeps, if it can
+	spared  = 36 // what an id keeps at the cost of columns that can be left out: a UUID
 )
 
-// Table prints a table. Where the output has a width, no line is wider: the
-// widest columns that may shrink give way first.
+// Table prints a table. Where the output has a width, no line is wider: columns
+// that can be left out give way first, then the widest ones that may shrink.
 func (o *Output) Table(t Table) {
 	widths := make([]int, len(t.Columns))
 	rows := make([][]Cell, len(t.Rows))
@@ -53,20 +56,69 @@ func (o *Output) Table(t Table) {
 			widths[i] = max(widths[i], Width(rows[r][i].Text))
 		}
 	}
+	columns := t.Columns
 	if limit := o.Columns(); limit > 0 {
-		shrink(widths, t.Columns, limit-gap*(len(widths)-1))
+		kept := leaveOut(widths, columns, limit)
+		columns, widths = pick(columns, kept), pick(widths, kept)
+		for r := range rows {
+			rows[r] = pick(rows[r], kept)
+		}
+		shrink(widths, columns, limit-gap*(len(widths)-1))
 	}
 
 	var out strings.Builder
-	titles := make([]Cell, len(t.Columns))
-	for i, column := range t.Columns {
+	titles := make([]Cell, len(columns))
+	for i, column := range columns {
 		titles[i] = Cell{column.Title, Quiet}
 	}
-	writeRow(&out, titles, t.Columns, widths)
+	writeRow(&out, titles, columns, widths)
 	for _, row := range rows {
-		writeRow(&out, row, t.Columns, widths)
+		writeRow(&out, row, columns, widths)
 	}
 	_, _ = o.Write([]byte(out.String())) // Failed tells
+}
+
+// leaveOut returns which columns stay. One that can be left out goes when that
+// helps the ids: when they are whole without all of these, or would be cut to
+// less than what is spared. Ids that are too long for the terminal in any case
+// cost no column.
+func leaveOut(widths []int, columns []Column, limit int) []int {
+	var kept, least []int
+	longest := 0
+	for i, column := range columns {
+		kept = append(kept, i)
+		if column.Shrink != Drop {
+			least = append(least, i)
+		}
+		if column.Shrink == Middle {
+			longest = max(longest, widths[i])
+		}
+	}
+	excess := func(of []int) int {
+		sum := gap * (len(of) - 1)
+		for _, i := range of {
+			sum += widths[i]
+		}
+		return sum - limit
+	}
+	for excess(kept) > 0 && len(kept) > len(least) && (excess(least) <= 0 || longest-excess(kept) < spared) {
+		last := 0
+		for at, i := range kept {
+			if columns[i].Shrink == Drop {
+				last = at
+			}
+		}
+		kept = slices.Delete(kept, last, last+1)
+	}
+	return kept
+}
+
+func pick[T any](of []T, kept []int) []T {
+	out := make([]T, len(kept))
+	for at, i := range kept {
+		out[at] = of[i]
+	}
+	return out
 }
 
 // shrink takes columns from the widest that may give way until the sum fits.
@@ -78,7 +130,7 @@ func shrink(widths []int, columns []Column, room int) {
 	for ; sum > room; sum-- {
 		widest := -1
 		for i, column := range columns {
-			if column.Shrink == Never || widths[i] <= max(minimum, Width(column.Title)) {
+			if column.Shrink == Never || column.Shrink == Drop || widths[i] <= max(minimum, Width(column.Title)) {
 				continue
 			}
 			if widest < 0 || widths[i] > widths[widest] {
