@@ -240,10 +240,16 @@ func TestInterruptedDeletionIsFinished(t *testing.T) {
 	if rows, _, err := f.List(t.Context(), "", 10); err != nil || len(rows) != 0 {
 		t.Errorf("List: %+v, %v", rows, err)
 	}
-	if got := mustTurn(t, f, "s", "", "in", "out"); got.Number != 1 {
-		t.Errorf("turn %d", got.Number)
+	s, err := f.Acquire(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := f.View(t.Context(), "s"); err != nil {
-		t.Errorf("made anew: %v", err)
+	defer s.Release()
+	if got, err := s.Begin(Begin{Input: quoted("in")}); err != nil || got.Number != 1 {
+		t.Fatalf("turn %d, %v", got.Number, err)
+	}
+	// From its first line on it is a session again, whatever comes next.
+	if v, err := f.View(t.Context(), "s"); err != nil || len(v.Turns) != 1 {
+		t.Errorf("made anew: %+v, %v", v, err)
 	}
 }

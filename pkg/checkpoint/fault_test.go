@@ -92,9 +92,20 @@ type scenario struct {
 }
 
 func newScenario(t *testing.T, name string) *scenario {
-	s := &scenario{t: t, name: name, dir: t.TempDir()}
+	s := &scenario{t: t, name: name, dir: fastDir(t)}
 	s.open()
 	return s
+}
+
+// fastDir is in memory where that is possible: hundreds of stores are opened,
+// and what fails is injected.
+func fastDir(t *testing.T) string {
+	t.Helper()
+	if dir, err := os.MkdirTemp("/dev/shm", "flisk"); err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		return dir
+	}
+	return t.TempDir()
 }
 
 func (s *scenario) open() { s.f, s.fsys = twin(s.t, s.dir, Options{}) }
@@ -203,6 +214,9 @@ func (s *scenario) check() {
 			s.t.Errorf("%s: %s was left behind", s.name, name)
 		}
 	}
+	if err := os.RemoveAll(s.dir); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *scenario) compare(v View) {
@@ -309,6 +323,31 @@ func TestFailedSyncIsNeverRepeated(t *testing.T) {
 	s.Release()
 	if got := mustTurn(t, f, "s", "c", "in", "out"); got.Number != 3 {
 		t.Errorf("the next turn is %d", got.Number)
+	}
+}
+
+// TestFailedCutGoesToANewFile: no space is only said when the cut succeeded.
+func TestFailedCutGoesToANewFile(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rewrite error
+		want    error
+	}{{nil, nil}, {syscall.ENOSPC, ErrCommitUnknown}} {
+		f, fsys, s, _ := begun(t)
+		fsys.Fail(durabletest.Fault{Op: durable.OpCommitWrite, Err: syscall.ENOSPC, Written: -1})
+		fsys.Fail(durabletest.Fault{Op: durable.OpCut, Err: syscall.EIO})
+		if c.rewrite != nil {
+			fsys.Fail(durabletest.Fault{Op: durable.OpRewriteWrite, Err: c.rewrite})
+		}
+		if err := commitB(s); !errors.Is(err, c.want) {
+			t.Errorf("error is %v, want %v", err, c.want)
+		}
+		s.Release()
+		fsys.Heal()
+		want := map[bool]int{true: 3, false: 2}[c.want == nil]
+		if got := mustTurn(t, f, "s", "", "in", "out"); got.Number != want {
+			t.Errorf("the next turn is %d, want %d", got.Number, want)
+		}
 	}
 }
 

@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/internal/durable"
 	"github.com/flisk-go/flisk/pkg/internal/durable/durabletest"
@@ -148,6 +150,79 @@ func TestWarmSessionIsNotReadAgain(t *testing.T) {
 	}
 }
 
+// TestReplacedFileIsReadAgain: the same name and size are not the same file.
+func TestReplacedFileIsReadAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f, fsys := twin(t, dir, Options{})
+	mustTurn(t, f, "s", "", "in", "out")
+	path := pathOf(dir, "s")
+	writeFile(t, path+"2", readFile(t, path))
+	if err := os.Rename(path+"2", path); err != nil {
+		t.Fatal(err)
+	}
+	fsys.Ops()
+	mustTurn(t, f, "s", "", "in", "out")
+	if n := durabletest.Count(fsys.Ops(), durable.OpSessionRead); n == 0 {
+		t.Error("it was not read")
+	}
+	if v, err := f.View(t.Context(), "s"); err != nil || v.Turn != 2 {
+		t.Errorf("turn %d, %v", v.Turn, err)
+	}
+}
+
+// TestDirectoryIsSyncedForTheDead: a process that was killed between the rename
+// of a session's file and the sync of its directory leaves a name that a power
+// cut may take, so the next one syncs before it acknowledges anything.
+func TestDirectoryIsSyncedForTheDead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := openStore(t, dir, Options{})
+	s, err := first.Acquire(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Begin(Begin{Input: quoted("in")}); err != nil { // all that create writes
+		t.Fatal(err)
+	}
+	s.Release()
+	for _, want := range []int{1, 0} {
+		f, fsys := twin(t, dir, Options{})
+		mustTurn(t, f, "s", "", "in", "out")
+		if n := durabletest.Count(fsys.Ops(), durable.OpShardSync); n != want {
+			t.Errorf("the directory was synced %d times, want %d", n, want)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestGoneProcessIsAskedAfterwards: a turn that commits between the look at its
+// file and the look for its process did not fail.
+func TestGoneProcessIsAskedAfterwards(t *testing.T) {
+	t.Parallel()
+	f := openStore(t, t.TempDir(), Options{})
+	s, err := f.Acquire(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Release()
+	begun, err := s.Begin(Begin{Input: quoted("in")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := f.turn(t.Context(), begun.ID, func(identity, *state) bool {
+		if _, err := s.Commit(Commit{Reply: quoted("out")}); err != nil {
+			t.Error(err)
+		}
+		return false // and its process is gone
+	})
+	if err != nil || got.State != turn.Committed {
+		t.Errorf("turn is %+v, %v", got, err)
+	}
+}
+
 // TestC30_TwoReplicasTakeTurns: two stores on one volume, as two processes have
 // it, with 20 turns at once in one session.
 func TestC30_TwoReplicasTakeTurns(t *testing.T) {
@@ -174,39 +249,62 @@ func TestC30_TwoReplicasTakeTurns(t *testing.T) {
 
 func TestLockWaitIsGivenUpAtOnce(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	a, b := openStore(t, dir, Options{}), openStore(t, dir, Options{})
-	held, err := a.Acquire(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	why := errors.New("the client left")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancelled := make(chan error, 1)
-	go func() { _, err := b.Acquire(ctx, "s"); cancelled <- err }()
-	cancel(why)
-	if err := <-cancelled; !errors.Is(err, why) {
-		t.Fatalf("error is %v", err)
-	}
-	// The next one gets the lock when it is free, though somebody still waits
-	// in the kernel for nobody.
-	got := make(chan error, 1)
-	go func() {
-		s, err := b.Acquire(t.Context(), "s")
-		if err == nil {
-			s.Release()
+	for _, asks := range []string{"the other process", "this process"} {
+		dir := t.TempDir()
+		a := openStore(t, dir, Options{})
+		b, fsys := twin(t, dir, Options{})
+		held, err := a.Acquire(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
 		}
-		got <- err
-	}()
-	held.Release()
-	if err := <-got; err != nil {
-		t.Fatal(err)
+		t.Cleanup(held.Release)
+		why := errors.New("the client left")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		given := make(chan error, 1)
+		go func() { _, err := b.Acquire(ctx, "s"); given <- err }()
+		until(t, func() bool { return slices.Contains(fsys.Ops(), durable.OpLockWait) })
+		e := b.entries[fileName("s")]
+		cancel(why)
+		if err := <-given; !errors.Is(err, why) {
+			t.Fatalf("error is %v", err)
+		}
+		wait := e.wait // a goroutine that waits in the kernel, for nobody
+		next := make(chan error, 1)
+		acquire := func(f *File) {
+			s, err := f.Acquire(t.Context(), "s")
+			if err == nil {
+				s.Release()
+			}
+			next <- err
+		}
+		if asks == "this process" {
+			go acquire(b) // it takes the goroutine over, or comes behind it
+			held.Release()
+		} else {
+			held.Release()
+			<-wait.done
+			go acquire(a)
+		}
+		select {
+		case err := <-next:
+			if err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s did not get the lock", asks)
+		}
+		runtime.KeepAlive(wait) // a file that is collected gives its lock back too
 	}
-	again, err := a.Acquire(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
+}
+
+// until waits for a condition that another goroutine brings about.
+func until(t *testing.T, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !condition(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not come to pass in 10 s")
+		}
 	}
-	again.Release()
 }
 
 func TestC29_NothingIsMadeOutsideOfTheVolume(t *testing.T) {

@@ -301,8 +301,8 @@ func TestC35_RewriteStoresAReplyOnce(t *testing.T) {
 func TestSnapshotsOfGreatConversations(t *testing.T) {
 	t.Parallel()
 	m := newMade(0)
-	for i := range 4 {
-		m.begin(fmt.Sprint(i)).commit(Commit{Reply: quoted(strings.Repeat("x", 3<<20)), Messages: m.state.messages, Add: []Message{{Role: "user", Content: quoted(strings.Repeat("y", 3<<20))}}}).mark()
+	for i := range 2 {
+		m.begin(fmt.Sprint(i)).commit(Commit{Reply: quoted(strings.Repeat("x", 4<<20)), Messages: m.state.messages, Add: []Message{{Role: "user", Content: quoted(strings.Repeat("y", 4<<20))}}}).mark()
 	}
 	file := image{who: testWho, salt: testSalt, now: testTime, state: m.state, last: m.n}
 	data := file.encode()
@@ -314,7 +314,7 @@ func TestSnapshotsOfGreatConversations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(l.lines) < 3 || s.committed != 4 || !reflect.DeepEqual(s.messages, m.state.messages) {
+	if len(l.lines) < 3 || s.committed != 2 || !reflect.DeepEqual(s.messages, m.state.messages) {
 		t.Fatalf("%d lines, %d turns, %d messages", len(l.lines), s.committed, len(s.messages))
 	}
 }

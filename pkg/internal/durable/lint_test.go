@@ -30,6 +30,9 @@ func TestStoreUsesTheSeamOnly(t *testing.T) {
 				return err
 			}
 			files++
+			if strings.HasSuffix(path, "agent/listen.go") {
+				return nil // a socket is a name to listen on, and outside the volume
+			}
 			for _, call := range fileCalls(t, path) {
 				t.Errorf("%s: use the seam of internal/durable", call)
 			}
