@@ -19,6 +19,13 @@ func rewrite(pr *httputil.ProxyRequest) {
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 
 	h := pr.Out.Header
+	// A client that lists one of these in Connection has it taken for hop-by-hop.
+	// Without them its turn would be another turn, or in another session.
+	for _, name := range []string{turn.HeaderSession, turn.HeaderKey, "If-Match"} {
+		if v, ok := pr.In.Header[name]; ok {
+			h[name] = v
+		}
+	}
 	for name := range h {
 		// "x_session_id" is another header than X-Session-Id here and the same
 		// one to a CGI-like reader behind: nobody may send both.

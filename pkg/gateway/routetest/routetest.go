@@ -132,6 +132,11 @@ func Cases() []Case {
 			has(t, got.Header, turn.HeaderHold, "n:begun:5")
 			has(t, got.Header, "If-Match", `"3"`)
 		}},
+		{Name: "headers of the contract are not hop-by-hop", Method: "POST", Target: "/api/bot/turn", Header: []string{"Connection: x-session-id, idempotency-key, if-match", "X-Session-Id: s1", "Idempotency-Key: k1", `If-Match: "3"`}, Agent: "bot", Check: func(t *testing.T, got Seen) {
+			has(t, got.Header, "X-Session-Id", "s1")
+			has(t, got.Header, "Idempotency-Key", "k1")
+			has(t, got.Header, "If-Match", `"3"`)
+		}},
 		{Name: "who asked is what the gateway saw", Target: "/api/bot/sessions", Header: []string{"X-Forwarded-For: 203.0.113.9", "X-Forwarded-Host: evil.example", "X-Forwarded-Prefix: /x", "Forwarded: for=203.0.113.9", "X-Real-Ip: 203.0.113.9"}, Agent: "bot", Check: func(t *testing.T, got Seen) {
 			has(t, got.Header, "X-Forwarded-Host", got.Host)
 			has(t, got.Header, "X-Forwarded-Proto", "http")
