@@ -16,13 +16,18 @@ import (
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
-// benchServer runs on the file store; what a turn costs is above all its sync.
-func benchServer(b *testing.B) *Server {
+// fileStore is what an agent runs on; what a turn costs is above all its sync.
+func fileStore(b *testing.B) checkpoint.Store {
 	b.Helper()
 	store, err := checkpoint.Open(b.TempDir(), checkpoint.Options{Agent: "bot"})
 	if err != nil {
 		b.Fatal(err)
 	}
+	return store
+}
+
+func benchServer(b *testing.B, store checkpoint.Store) *Server {
+	b.Helper()
 	s := NewServer(func(_ context.Context, cp *Checkpoint[memory], _ Input) (Reply, error) {
 		cp.State.Count++
 		return Text(strings.Repeat("x", 1000)), nil
@@ -49,13 +54,26 @@ func BenchmarkEngine(b *testing.B) {
 		}
 	}
 	b.Run("one session", func(b *testing.B) {
-		s := benchServer(b)
+		s := benchServer(b, fileStore(b))
 		for b.Loop() {
 			ask(b, s, "s")
 		}
 	})
+	// Without a sync it shows what the length of a conversation costs.
+	for _, earlier := range []int{1, 5000} {
+		b.Run(fmt.Sprintf("in memory, %d earlier turns", earlier), func(b *testing.B) {
+			s := benchServer(b, checkpoint.NewMemory())
+			for range earlier {
+				ask(b, s, "s")
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				ask(b, s, "s")
+			}
+		})
+	}
 	b.Run("sessions in parallel", func(b *testing.B) {
-		s := benchServer(b)
+		s := benchServer(b, fileStore(b))
 		var next atomic.Int64
 		b.SetParallelism(8)
 		b.RunParallel(func(pb *testing.PB) {
@@ -68,7 +86,7 @@ func BenchmarkEngine(b *testing.B) {
 }
 
 func BenchmarkHTTP(b *testing.B) {
-	s := benchServer(b)
+	s := benchServer(b, fileStore(b))
 	server := httptest.NewServer(s)
 	defer server.Close()
 	body := inputBody(strings.Repeat("y", 1000))
@@ -99,7 +117,7 @@ func BenchmarkWeave(b *testing.B) {
 	m := Message{Role: "user", Content: json.RawMessage(`"x"`)}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := weave(earlier, earlier, m, m); err != nil {
+		if _, _, err := weave(earlier, earlier, m, m); err != nil {
 			b.Fatal(err)
 		}
 	}

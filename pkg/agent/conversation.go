@@ -6,49 +6,50 @@ import (
 	"fmt"
 )
 
-// weave builds the conversation as it is after a turn: what runTurn left of and
-// added to the earlier messages, with the input directly behind the last one it
-// kept and the reply at the end. If it kept none of several, everything it left
-// stands for the past and comes before the input.
+// weave says what the conversation is after a turn: the first kept of the
+// earlier messages, then added. added is what runTurn left behind those, with
+// the input directly behind the last earlier message that is still there and the
+// reply at the end. If none of several is, everything that runTurn left stands
+// for the past and comes before the input.
 //
 // Messages that were not there before are checked and compacted: the store must
 // never get something that is not JSON.
-func weave(earlier, left []Message, input, reply Message) ([]Message, error) {
-	kept, past := matchEarlier(earlier, left)
-	out := make([]Message, 0, len(left)+2)
-	for i, m := range left {
+func weave(earlier, left []Message, input, reply Message) (kept int, added []Message, err error) {
+	kept, moved, past := matchEarlier(earlier, left)
+	added = make([]Message, 0, len(left)-kept+2)
+	for i, m := range left[kept:] {
+		i += kept
 		if i == past {
-			out = append(out, input)
+			added = append(added, input)
 		}
-		if !kept(i) {
-			var err error
+		if !moved[i] {
 			if m, err = checkMessage(m); err != nil {
-				return nil, fmt.Errorf("message %d of the conversation: %w", i+1, err)
+				return 0, nil, fmt.Errorf("message %d of the conversation: %w", i+1, err)
 			}
 		}
-		out = append(out, m)
+		added = append(added, m)
 	}
 	if past == len(left) {
-		out = append(out, input)
+		added = append(added, input)
 	}
-	return append(out, reply), nil
+	return kept, append(added, reply), nil
 }
 
 // matchEarlier finds the earlier messages in left, in order, each at the first
-// place that follows the previous find. It returns which elements of left are
-// earlier ones, and how many elements belong to the past.
-func matchEarlier(earlier, left []Message) (kept func(int) bool, past int) {
-	prefix := 0 // the usual turn only appends: one pass and no allocation
-	for prefix < min(len(earlier), len(left)) && sameMessage(earlier[prefix], left[prefix]) {
-		prefix++
+// place that follows the previous find. It returns how many stayed where they
+// were, at the beginning; which elements of left are others of them; and how
+// many elements belong to the past.
+func matchEarlier(earlier, left []Message) (kept int, moved map[int]bool, past int) {
+	for kept < min(len(earlier), len(left)) && sameMessage(earlier[kept], left[kept]) {
+		kept++
 	}
-	others := map[int]bool{}
-	past = prefix
-	next := prefix // the first earlier message that may still be found
-	for i := prefix; i < len(left) && next < len(earlier); i++ {
+	moved = map[int]bool{}
+	past = kept
+	next := kept // the first earlier message that may still be found
+	for i := kept; i < len(left) && next < len(earlier); i++ {
 		for j := next; j < len(earlier); j++ {
 			if sameMessage(earlier[j], left[i]) {
-				others[i], past, next = true, i+1, j+1
+				moved[i], past, next = true, i+1, j+1
 				break
 			}
 		}
@@ -56,7 +57,7 @@ func matchEarlier(earlier, left []Message) (kept func(int) bool, past int) {
 	if past == 0 && len(earlier) > 0 {
 		past = len(left)
 	}
-	return func(i int) bool { return i < prefix || others[i] }, past
+	return kept, moved, past
 }
 
 func sameMessage(a, b Message) bool {

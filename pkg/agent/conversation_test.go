@@ -45,9 +45,13 @@ func TestWeave(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := weave(msgs(c.earlier), msgs(c.left), msgs("IN")[0], msgs("OUT")[0])
-			if err != nil || words(got) != c.want {
-				t.Errorf("weave(%q, %q) = %q, %v, want %q", c.earlier, c.left, words(got), err, c.want)
+			earlier := msgs(c.earlier)
+			kept, added, err := weave(earlier, msgs(c.left), msgs("IN")[0], msgs("OUT")[0])
+			if got := words(append(earlier[:kept:kept], added...)); err != nil || got != c.want {
+				t.Errorf("weave(%q, %q) = %q, %v, want %q", c.earlier, c.left, got, err, c.want)
+			}
+			if kept < len(earlier) && strings.HasPrefix(c.want, c.earlier+" ") {
+				t.Errorf("weave(%q, %q) keeps only %d", c.earlier, c.left, kept)
 			}
 		})
 	}
@@ -63,11 +67,11 @@ func TestWeaveChecksNewMessages(t *testing.T) {
 		"not UTF-8":  {Role: "tool", Content: json.RawMessage("\"\xff\"")},
 		"two values": {Role: "tool", Content: json.RawMessage(`1 2`)},
 	} {
-		if got, err := weave(nil, []Message{m}, in, out); err == nil {
+		if _, got, err := weave(nil, []Message{m}, in, out); err == nil {
 			t.Errorf("%s: accepted as %v", name, got)
 		}
 	}
-	got, err := weave(nil, []Message{{Role: "tool", Content: json.RawMessage("{ \"a\" : 1.0 }")}}, in, out)
+	_, got, err := weave(nil, []Message{{Role: "tool", Content: json.RawMessage("{ \"a\" : 1.0 }")}}, in, out)
 	if err != nil || string(got[1].Content) != `{"a":1.0}` {
 		t.Errorf("weave = %v, %v, want the content compacted", got, err)
 	}

@@ -31,13 +31,18 @@ type testAgent struct {
 
 func serveAgent[S any](t *testing.T, run Func[S], changes ...func(*turn.Env)) *testAgent {
 	t.Helper()
+	return serveAgentOn(t, t.TempDir(), run, changes...)
+}
+
+// serveAgentOn is serveAgent on a directory that others may use, too.
+func serveAgentOn[S any](t *testing.T, dir string, run Func[S], changes ...func(*turn.Env)) *testAgent {
+	t.Helper()
 	env := turn.DefaultEnv()
 	env.Linger, env.Drain = 0, patience
 	for _, change := range changes {
 		change(&env)
 	}
 	log := slog.New(slog.NewTextHandler(testLog{t}, nil))
-	dir := t.TempDir()
 	store, err := checkpoint.Open(dir, checkpoint.Options{Agent: env.Agent, Log: log})
 	if err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func leaveBehind[S any](earlier []Message, before json.RawMessage, cp *Checkpoin
 	if err != nil {
 		return checkpoint.Commit{}, fmt.Errorf("cannot encode the reply: %w", err)
 	}
-	messages, err := weave(earlier, cp.Messages,
+	kept, added, err := weave(earlier, cp.Messages,
 		Message{Role: roleInput, Content: input},
 		Message{Role: roleReply, Content: encodedReply})
 	if err != nil {
@@ -67,5 +67,6 @@ func leaveBehind[S any](earlier []Message, before json.RawMessage, cp *Checkpoin
 	if bytes.Equal(state, before) {
 		state = nil
 	}
-	return checkpoint.Commit{Messages: messages, State: state, Reply: encodedReply}, nil
+	// The store knows its own slice again, and need not compare what it holds.
+	return checkpoint.Commit{Messages: earlier[:kept], Add: added, State: state, Reply: encodedReply}, nil
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 type memory struct {
@@ -105,6 +107,62 @@ func TestATurnCannotChangeWhatTheStoreKeeps(t *testing.T) {
 	}, stored)
 	if err == nil || words(stored.Messages) != "a b" || stored.Messages[0].Role != "m" {
 		t.Errorf("stored is now %v, error %v", stored.Messages, err)
+	}
+}
+
+// TestCommitCostsWhatIsNew: the store compares nothing of the slice that it
+// handed out itself.
+func TestCommitCostsWhatIsNew(t *testing.T) {
+	t.Parallel()
+	stored := checkpoint.Checkpoint{Turn: 1, Messages: msgs("a b")}
+	got, err := execute(t, func(_ context.Context, cp *Checkpoint[memory], _ Input) (Reply, error) {
+		cp.Messages = append(cp.Messages, msgs("t")...)
+		return Text("out"), nil
+	}, stored)
+	if err != nil || len(got.Messages) != 2 || &got.Messages[0] != &stored.Messages[0] {
+		t.Errorf("kept %q, %v", words(got.Messages), err)
+	}
+	if added := words(got.Add); added != "in t out" {
+		t.Errorf("added %q", added)
+	}
+}
+
+// TestEditsInPlace: a turn may change elements of cp.Messages. What it changed
+// is committed with its reply, and is nowhere if it fails.
+func TestEditsInPlace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run := func(_ context.Context, cp *Checkpoint[memory], input Input) (Reply, error) {
+		if len(cp.Messages) == 0 {
+			return Text("r1"), nil
+		}
+		switch input.Text() {
+		case "look":
+			return Text(words(cp.Messages)), nil
+		case "fail":
+			cp.Messages[0], cp.Messages[1].Content = msgs("lost")[0], json.RawMessage(`"lost"`)
+			return Reply{}, errors.New("no")
+		}
+		cp.Messages[0].Content = json.RawMessage(`"edited"`)
+		return Text("r2"), nil
+	}
+	a := serveAgentOn(t, dir, run)
+	a.turn(t.Context(), "s", "", "1").want(t, 200, "")
+	a.turn(t.Context(), "s", "", "fail").want(t, 500, turn.RunFailed)
+	if got := a.turn(t.Context(), "s", "", "look"); got.text() != "1 r1" {
+		t.Errorf("after the failure: %q, %v", got.text(), got.err)
+	}
+	a.turn(t.Context(), "s", "", "2").want(t, 200, "")
+	want := "edited r1 look 1 r1 2 r2"
+	if got := words(a.view(t, "s").Messages); got != want {
+		t.Errorf("after the edit: %q, want %q", got, want)
+	}
+	// In memory and on disk it is the same conversation.
+	if got := serveAgentOn(t, dir, run).turn(t.Context(), "s", "", "look"); got.text() != want {
+		t.Errorf("another replica sees %q, %v, want %q", got.text(), got.err, want)
+	}
+	if got := a.turn(t.Context(), "s", "", "look"); !strings.HasPrefix(got.text(), want) {
+		t.Errorf("this replica sees %q, %v, want %q", got.text(), got.err, want)
 	}
 }
 
