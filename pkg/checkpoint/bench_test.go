@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/flisk-go/flisk/pkg/internal/durable"
 )
 
 // BenchmarkWarmTurn measures one whole turn of a session that is loaded, at
@@ -25,7 +25,12 @@ func BenchmarkWarmTurn(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			floor, err := os.Create(filepath.Join(b.TempDir(), "floor"))
+			root, err := durable.OpenRoot(b.TempDir())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer root.Close()
+			floor, err := root.Open("floor", "floor", os.O_RDWR|os.O_CREATE)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -34,6 +39,7 @@ func BenchmarkWarmTurn(b *testing.B) {
 			input, _ := json.Marshal(string(make([]byte, 100)))
 			reply, _ := json.Marshal(fmt.Sprintf("%01000d", 7))
 			var turns, floors []time.Duration
+			end := int64(0)
 			for b.Loop() {
 				start := time.Now()
 				s, err := store.Acquire(ctx, "s")
@@ -55,12 +61,13 @@ func BenchmarkWarmTurn(b *testing.B) {
 				bytes := make([]byte, after-before)
 				before = after
 				start = time.Now()
-				if _, err := floor.Write(bytes); err != nil {
+				if _, err := floor.WriteAt("floor", bytes, end); err != nil {
 					b.Fatal(err)
 				}
-				if err := syscall.Fdatasync(int(floor.Fd())); err != nil {
+				if err := floor.Datasync("floor"); err != nil {
 					b.Fatal(err)
 				}
+				end += int64(len(bytes))
 				floors = append(floors, time.Since(start))
 			}
 			t, f := median(turns), median(floors)

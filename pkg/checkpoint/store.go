@@ -17,7 +17,8 @@ type Store interface {
 	// until its first Begin. When ctx ends first, Acquire returns its cause and
 	// gives up its place at once.
 	//
-	// Errors: a [*DamagedError], [ErrUnavailable], [ErrReadOnly], ctx's cause.
+	// Errors: a [*DamagedError], [ErrUnavailable], [ErrReadOnly], [ErrNoSpace],
+	// ctx's cause.
 	Acquire(ctx context.Context, id string) (Session, error)
 
 	// Replay looks a turn key up without waiting for the session's lock, in
@@ -40,7 +41,9 @@ type Store interface {
 
 	// List returns at most limit sessions after the one with the id after (""
 	// begins), and the id to go on with ("" at the end). The order is stable.
-	// Sessions that cannot be read are rows with Err, not an error of List.
+	// Sessions that cannot be read are rows with Err, not an error of List; a
+	// page is longer than limit only when it would end with a session of which
+	// not even the id can be read.
 	List(ctx context.Context, after string, limit int) (rows []Summary, next string, err error)
 
 	// Delete removes a session for good, under its lock; the id then starts
@@ -70,17 +73,19 @@ type Session interface {
 
 	// Begin writes down that a turn starts, with number Checkpoint().Turn+1,
 	// and returns it. It survives the death of this process. Only one turn may
-	// be begun and not ended; a begun turn of a dead process is superseded.
+	// be begun and not ended; a begun turn of a dead process is superseded. A
+	// key that breaks its rules or an input that is not JSON is an error too.
 	//
-	// Errors: [ErrNoSpace], [ErrTooLarge], [ErrReadOnly], [ErrUnavailable].
+	// Errors: [turn.ErrKey], [ErrNoSpace], [ErrTooLarge], [ErrReadOnly], [ErrUnavailable].
 	Begin(Begin) (Turn, error)
 
 	// Commit makes the begun turn durable, whole, and ends it. After an error
 	// other than ErrCommitUnknown nothing of it is or will be in the session,
-	// and the turn is still begun.
+	// and the turn is still begun. After ErrLostLock and ErrCommitUnknown this
+	// Session cannot write any more; the next Acquire reads what is there.
 	//
 	// Errors: [ErrNoSpace], [ErrTooLarge], [ErrLostLock], [ErrReadOnly],
-	// [ErrCommitUnknown].
+	// [ErrUnavailable], [ErrCommitUnknown].
 	Commit(Commit) (Turn, error)
 
 	// Fail ends the begun turn without committing anything of it. It need not
