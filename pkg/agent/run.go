@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"time"
@@ -145,8 +146,10 @@ func (e *engine) logPanic(f *flight, t checkpoint.Turn, err error) bool {
 // short is not recorded as failed: the agent's code did nothing wrong.
 func (e *engine) end(f *flight, s checkpoint.Session, t checkpoint.Turn, err error) {
 	var p *turn.Problem
+	level, what := slog.LevelWarn, "turn failed"
 	switch {
 	case errors.Is(err, ErrDraining):
+		level, what = slog.LevelInfo, "turn given back"
 		p = draining()
 	case errors.Is(err, ErrTurnTimeout):
 		p = turn.Problemf(turn.TurnTimeout, "it ran for %v", e.timeout)
@@ -156,7 +159,7 @@ func (e *engine) end(f *flight, s checkpoint.Session, t checkpoint.Turn, err err
 		e.note(f, "failed", s.Fail(p.Detail))
 	}
 	p.TurnID = t.ID
-	e.log.Warn("turn failed", "session", f.session, "turn", t.ID, "problem", string(p.Code), "detail", p.Detail)
+	e.log.Log(e.ctx, level, what, "session", f.session, "turn", t.ID, "problem", string(p.Code), "detail", p.Detail)
 	e.answer(f, turn.Result{}, p)
 }
 

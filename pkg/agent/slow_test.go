@@ -38,10 +38,15 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
+// pipeEnv is what the servers of servePipe run with.
+func pipeEnv() turn.Env {
+	env := turn.DefaultEnv()
+	env.Hosts, env.Linger = []string{"x"}, 0
+	return env
+}
+
 // servePipe runs a server in the test's bubble and returns a way to connect.
-func servePipe(t *testing.T, env turn.Env) (dial func() net.Conn, drain func()) {
-	env.Hosts = []string{"x"}
-	s := NewServer(remember, nil, env, slog.New(slog.DiscardHandler))
+func servePipe(t *testing.T, s *Server) (dial func() net.Conn, drain func()) {
 	ln := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
@@ -74,7 +79,7 @@ func TestDribblingClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				dial, drain := servePipe(t, turn.DefaultEnv())
+				dial, drain := servePipe(t, NewServer(remember, nil, pipeEnv(), slog.New(slog.DiscardHandler)))
 				defer drain()
 				began := time.Now()
 				conn := dial()
@@ -94,9 +99,7 @@ func TestDribblingClients(t *testing.T) {
 func TestC14_IdleConnectionsDoNotHoldTheDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		env := turn.DefaultEnv()
-		env.Linger = 0
-		dial, drain := servePipe(t, env)
+		dial, drain := servePipe(t, NewServer(remember, nil, pipeEnv(), slog.New(slog.DiscardHandler)))
 		unused, used, half := dial(), dial(), dial()
 		answers := make(chan string, 1)
 		go func() { _, _ = io.WriteString(used, "GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n") }()
