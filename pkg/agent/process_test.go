@@ -37,6 +37,7 @@ type script struct {
 	Say  string
 	Wait string // path of a FIFO: run until somebody opens it for writing
 	Deaf bool   // ignore the end of the context meanwhile
+	Fail string // path of a file: fail while it is there
 }
 
 func scripted(ctx context.Context, cp *Checkpoint[memory], input Input) (Reply, error) {
@@ -70,6 +71,9 @@ func scripted(ctx context.Context, cp *Checkpoint[memory], input Input) (Reply, 
 		case <-done:
 			return Reply{}, ctx.Err()
 		}
+	}
+	if _, err := os.Stat(s.Fail); s.Fail != "" && err == nil {
+		return Reply{}, fmt.Errorf("%s is there", filepath.Base(s.Fail))
 	}
 	return Text(fmt.Sprintf("%d: %s, first %s", cp.Turn, s.Say, cp.State.First)), nil
 }

@@ -18,6 +18,8 @@ import (
 type faulty struct {
 	checkpoint.Store
 	acquire, begin, commit error
+	acquired               func() // ends the wait for a session that is held by now
+	begins                 int    // calls of Begin
 	readOnly               bool
 	failed                 []string // reasons of Fail
 	forgetful              bool     // Replay finds nothing, as in a process that has loaded nothing
@@ -33,6 +35,10 @@ func (f *faulty) Acquire(ctx context.Context, id string) (checkpoint.Session, er
 		return nil, fmt.Errorf("opening %q: %w", id, f.acquire)
 	}
 	s, err := f.Store.Acquire(ctx, id)
+	if f.acquired != nil {
+		f.acquired()
+		<-ctx.Done()
+	}
 	return &faultySession{s, f}, err
 }
 
@@ -50,6 +56,7 @@ func (f *faulty) Info() checkpoint.Info {
 }
 
 func (s *faultySession) Begin(b checkpoint.Begin) (checkpoint.Turn, error) {
+	s.store.begins++
 	if s.store.begin != nil {
 		return checkpoint.Turn{}, fmt.Errorf("beginning: %w", s.store.begin)
 	}
