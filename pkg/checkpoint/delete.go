@@ -70,14 +70,6 @@ func (f *File) deleteHeld(e *entry) error {
 	return nil
 }
 
-// syncHint writes a hint that must be on disk before what follows.
-func (f *File) syncHint(e *entry, h hint) error {
-	if _, err := e.lock.WriteAt(durable.OpHintWrite, h.encode(e.who), 0); err != nil {
-		return err
-	}
-	return e.lock.Sync(durable.OpHintSync)
-}
-
 // removeSession removes what a deletion has announced: what a repair kept, and
 // then the file itself.
 func (f *File) removeSession(w identity) error {

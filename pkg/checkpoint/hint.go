@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
+
+	"github.com/flisk-go/flisk/pkg/internal/durable"
 )
 
 // hint is what the lock file of a session says about its data file: a second
@@ -50,4 +53,29 @@ func decodeHint(w identity, b []byte) hint {
 		return hint{kind: hintNone}
 	}
 	return h
+}
+
+// lockedHint reads the hint through the descriptor that holds the lock.
+func (f *File) lockedHint(e *entry) (hint, error) {
+	b := make([]byte, hintSize+1)
+	n, err := e.lock.ReadAt(durable.OpHintRead, b, 0)
+	if err != nil && err != io.EOF {
+		return hint{}, unavailable(e.who, err)
+	}
+	return decodeHint(e.who, b[:n]), nil
+}
+
+// writeHint is best effort: a hint may lag.
+func (f *File) writeHint(e *entry, h hint) {
+	if _, err := e.lock.WriteAt(durable.OpHintWrite, h.encode(e.who), 0); err != nil {
+		f.log.Warn("a hint was not written", "session", e.who.session, "error", err)
+	}
+}
+
+// syncHint writes a hint that must be on disk before what follows.
+func (f *File) syncHint(e *entry, h hint) error {
+	if _, err := e.lock.WriteAt(durable.OpHintWrite, h.encode(e.who), 0); err != nil {
+		return err
+	}
+	return e.lock.Sync(durable.OpHintSync)
 }

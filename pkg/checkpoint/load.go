@@ -1,12 +1,9 @@
 package checkpoint
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -68,16 +65,6 @@ func (f *File) loadEntry(e *entry) (*sessionFile, error) {
 	e.file = file
 	e.mu.Unlock()
 	return file, nil
-}
-
-// lockedHint reads the hint through the descriptor that holds the lock.
-func (f *File) lockedHint(e *entry) (hint, error) {
-	b := make([]byte, hintSize+1)
-	n, err := e.lock.ReadAt(durable.OpHintRead, b, 0)
-	if err != nil && err != io.EOF {
-		return hint{}, unavailable(e.who, err)
-	}
-	return decodeHint(e.who, b[:n]), nil
 }
 
 // loadFile reads and judges a file, and repairs what a killed process leaves.
@@ -156,50 +143,6 @@ func (f *File) readWriteError(w identity, err error) error {
 		return err
 	}
 	return unavailable(w, err)
-}
-
-// rewrite puts a session into a new file and goes on with that one. live are
-// the lines of its open turn.
-func (f *File) rewrite(e *entry, s *sessionFile, live [][]byte) error {
-	next := image{who: e.who, salt: newSalt(), now: f.options.now(), state: s.state, last: s.n - uint64(len(live)), live: live}
-	return f.place(e, s, next, durable.WriteOptions{Place: durable.RewriteFile})
-}
-
-// place writes a whole session file and makes it the one that s goes on with.
-// After an error the session must be loaded anew: the new file may be in its
-// place or not.
-func (f *File) place(e *entry, s *sessionFile, next image, o durable.WriteOptions) error {
-	data := next.encode()
-	o.Temp = e.who.temp()
-	if _, err := durable.Write(f.root, e.who.path(), data, o); err != nil {
-		return err
-	}
-	file, err := f.root.Open(durable.OpSessionOpen, e.who.path(), os.O_RDWR)
-	if err != nil {
-		return err
-	}
-	info, err := file.Stat(durable.OpSessionStat)
-	if err == nil && info.Size != int64(len(data)) {
-		err = fmt.Errorf("it has %d bytes after writing %d", info.Size, len(data))
-	}
-	if err != nil {
-		_ = file.Close()
-		return err
-	}
-	if s.file != nil {
-		_ = s.file.Close()
-	}
-	s.file, s.id, s.salt = file, info.ID, next.salt
-	s.size, s.reserved = info.Size, o.Reserve
-	s.synced = s.n
-	f.writable.Store(true)
-	return nil
-}
-
-func newSalt() []byte {
-	salt := make([]byte, saltSize)
-	_, _ = rand.Read(salt) // documented never to fail
-	return salt
 }
 
 // giveSpaceBack frees what was preallocated and not used, of a session that is

@@ -287,26 +287,6 @@ func (h *fileSession) writeAnew(p commit, cause error, at func(turn.Point)) erro
 	return nil
 }
 
-// markRewritten follows a rewrite. The header of the new file covers all of it
-// already; mark and hint are more witnesses.
-func (f *File) markRewritten(e *entry, s *sessionFile) {
-	mark := appendLine(nil, s.salt, s.n+1, s.synced, f.options.now(), note{kindMark})
-	if _, err := s.file.WriteAt(durable.OpMarkWrite, mark, s.size); err != nil {
-		_ = s.file.Truncate(durable.OpCut, s.size)
-		return
-	}
-	s.size += int64(len(mark))
-	s.n++
-	f.writeHint(e, hint{hintSynced, s.synced})
-}
-
-// writeHint is best effort: a hint may lag.
-func (f *File) writeHint(e *entry, h hint) {
-	if _, err := e.lock.WriteAt(durable.OpHintWrite, h.encode(e.who), 0); err != nil {
-		f.log.Warn("a hint was not written", "session", e.who.session, "error", err)
-	}
-}
-
 // Fail is [Session.Fail].
 func (h *fileSession) Fail(reason string) error {
 	if h.gone != nil {
