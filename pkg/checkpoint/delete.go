@@ -54,12 +54,13 @@ func (f *File) deleteHeld(e *entry) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.root.Stat(durable.OpSessionStat, e.who.path())
+	info, err := f.root.Stat(durable.OpSessionStat, e.who.path())
 	if errors.Is(err, fs.ErrNotExist) && h.kind != hintSynced {
 		return ErrNoSession
 	}
+	last := f.lastLine(e.who, h, info.Size)
 	f.unload(e)
-	if err := f.syncHint(e, hint{kind: hintDeleted}); err != nil {
+	if err := f.syncHint(e, hint{hintDeleted, last}); err != nil {
 		return f.writeError(e.who, err)
 	}
 	if err := f.removeSession(e.who); err != nil {
@@ -68,6 +69,19 @@ func (f *File) deleteHeld(e *entry) error {
 	f.unnote(e)
 	f.log.Info("a session was deleted", "session", e.who.session)
 	return nil
+}
+
+// minLine is less than any line takes, in bytes.
+const minLine = 100
+
+// lastLine is the n of the last line in a session's file of the given size, or
+// more when not all of it can be read: every line takes its bytes.
+func (f *File) lastLine(w identity, h hint, size int64) uint64 {
+	l := &fileLog{}
+	if data, _, err := f.readSession(w); err == nil && l.readHeader(data, w) == nil {
+		_, _ = l.readLines(data, w) // as far as it gets
+	}
+	return max(l.last, h.n) + uint64(max(0, size-int64(l.good)))/minLine
 }
 
 // removeSession removes what a deletion has announced: what a repair kept, and
@@ -114,5 +128,5 @@ func (f *File) clearDeletion(e *entry) error {
 	if err := f.removeSession(e.who); err != nil {
 		return err
 	}
-	return f.syncHint(e, hint{kind: hintNone})
+	return f.syncHint(e, hint{hintNone, h.n})
 }

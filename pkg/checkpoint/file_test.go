@@ -92,7 +92,7 @@ func TestOrderOfOperations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check("warm acquire", durable.OpLockTry, durable.OpSessionStat)
+	check("warm acquire", durable.OpLockTry, durable.OpSessionStat, durable.OpHintRead)
 	if err := begin(s); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,10 @@ import (
 // may lag behind the data file and never leads.
 type hint struct {
 	kind hintKind
-	n    uint64 // hintSynced: a line that is known to be on disk
+	// n is a line that is known to be on disk, with hintSynced. With the others
+	// it is the last line of a file that was deleted, or more: the next file of
+	// the session goes on from there, so that no two of its turns share an id.
+	n uint64
 }
 
 type hintKind string

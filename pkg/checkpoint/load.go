@@ -26,23 +26,23 @@ type sessionFile struct {
 }
 
 // loadEntry returns the session whose lock was just taken. What is loaded still
-// holds when the name stands for the file that is open here and nobody has
-// appended to it: then nothing is read.
+// holds when the name stands for the file that is open here, nobody has appended
+// to it, and nobody has announced its deletion: then only the hint is read.
 func (f *File) loadEntry(e *entry) (*sessionFile, error) {
 	info, err := f.root.Stat(durable.OpSessionStat, e.who.path())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, unavailable(e.who, err)
 	}
 	missing := err != nil
-	if e.file != nil {
-		if !missing && info.ID == e.file.id && info.Size == e.file.size {
-			return e.file, nil
-		}
-		f.unload(e)
-	}
 	h, err := f.lockedHint(e)
 	if err != nil {
 		return nil, err
+	}
+	if e.file != nil {
+		if !missing && h.kind != hintDeleted && info.ID == e.file.id && info.Size == e.file.size {
+			return e.file, nil
+		}
+		f.unload(e)
 	}
 	if !missing && h.kind == hintDeleted {
 		// Whoever deleted it did not come to the end.
@@ -55,7 +55,7 @@ func (f *File) loadEntry(e *entry) (*sessionFile, error) {
 		if err := e.who.absent(h); err != nil {
 			return nil, err
 		}
-		return &sessionFile{state: newState(e.who.session)}, nil
+		return &sessionFile{state: newState(e.who.session), n: h.n}, nil
 	}
 	file, err := f.loadFile(e, h)
 	if err != nil {

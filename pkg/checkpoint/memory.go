@@ -220,8 +220,7 @@ func (m *Memory) Delete(ctx context.Context, id string) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.state = newState(id)
-	e.n = 0
+	e.state = newState(id) // n goes on: a turn's id is not used again
 	return nil
 }
 

@@ -120,8 +120,9 @@ func (h *fileSession) create(lines ...[]byte) error {
 	if err := f.note(h.e); err != nil {
 		return f.writeError(w, err)
 	}
-	s.n = uint64(len(lines))
-	next := image{who: w, salt: newSalt(), now: f.options.now(), state: s.state, live: lines}
+	before := s.n
+	s.n += uint64(len(lines))
+	next := image{who: w, salt: newSalt(), now: f.options.now(), state: s.state, last: before, live: lines}
 	err := f.place(h.e, s, next, durable.WriteOptions{
 		Place: durable.CreateFile, Reserve: reserve,
 		BeforePlace: func() error { return f.clearDeletion(h.e) },
