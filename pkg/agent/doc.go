@@ -37,6 +37,11 @@
 // error, panics, or runs out of time, nothing of the turn is kept, and the
 // session is what it was before.
 //
+// The text of an error that runTurn returns goes to the client, as the detail of
+// the problem (500 "run-failed"), cut off behind 500 bytes; it is logged and kept
+// with the failed turn as well. So it must hold no secret: no key, no header, no
+// address with a password. The value of a panic is only logged.
+//
 // The turn engine adds the input (role "user") and the reply (role "assistant")
 // to the conversation itself. runTurn may append other messages (a tool's call
 // and its result), and may trim or replace earlier ones:

@@ -76,12 +76,7 @@ func (p process) main(newServer func(checkpoint.Store, turn.Env, *slog.Logger) *
 		return exitUsage
 	}
 	defer stop.close()
-	store, err := checkpoint.Open(env.Data, checkpoint.Options{
-		Agent:         env.Agent,
-		ExpectVolume:  env.Volume,
-		RefuseOverlay: env.Runtime == "docker",
-		Log:           log,
-	})
+	store, err := checkpoint.Open(env.Data, storeOptions(env, log))
 	if err != nil {
 		p.complain(fmt.Errorf("cannot keep conversations in %q: %w", env.Data, err))
 		return exitEnv
@@ -98,6 +93,18 @@ func (p process) main(newServer func(checkpoint.Store, turn.Env, *slog.Logger) *
 		log.Warn("volume", "warning", err)
 	}
 	return code
+}
+
+// storeOptions says what the volume must be. On Docker a container's own layer
+// is a volume that somebody forgot to mount, and goes with the next restart;
+// elsewhere it may be all that there is, and is only warned of.
+func storeOptions(env turn.Env, log *slog.Logger) checkpoint.Options {
+	return checkpoint.Options{
+		Agent:         env.Agent,
+		ExpectVolume:  env.Volume,
+		RefuseOverlay: env.Runtime == "docker",
+		Log:           log,
+	}
 }
 
 // newLog writes records as text. A runtime keeps the time of each line itself.

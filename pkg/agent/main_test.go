@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 func TestByHand(t *testing.T) {
@@ -73,6 +75,66 @@ func TestStartFailures(t *testing.T) {
 	if raw, err := os.ReadFile(file); err != nil || string(raw) != "x" {
 		t.Errorf("the file in the way is now %q, %v", raw, err)
 	}
+}
+
+func TestOnlyDockerRefusesAContainersOwnLayer(t *testing.T) {
+	t.Parallel()
+	for runtime, want := range map[string]bool{"docker": true, "process": false, "": false} {
+		got := storeOptions(turn.Env{Agent: "bot", Volume: "v", Runtime: runtime}, nil)
+		if got.RefuseOverlay != want || got.Agent != "bot" || got.ExpectVolume != "v" {
+			t.Errorf("runtime %q: %+v", runtime, got)
+		}
+	}
+}
+
+// TestOverlay mounts a real overlay in a namespace of its own.
+func TestOverlay(t *testing.T) {
+	t.Parallel()
+	isolate := func(dir, command string) []string {
+		// The overlay's work directory cannot be read even by its owner.
+		t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "work", "work"), 0o700) })
+		return []string{"unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+			`cd "$1" && mkdir -p lower upper work merged && mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged && ` + command,
+			"sh", dir, os.Args[0]}
+	}
+	try := isolate(t.TempDir(), "true")
+	if out, err := exec.Command(try[0], try[1:]...).CombinedOutput(); err != nil {
+		t.Skipf("no overlay can be mounted here: %v: %s", err, out)
+	}
+	start := func(runtime string) *agentProcess {
+		dir := t.TempDir()
+		env := []string{"FLISK_DATA=" + filepath.Join(dir, "merged"), "FLISK_LISTEN=127.0.0.1:0", "FLISK_RUNTIME=" + runtime, "PATH=" + os.Getenv("PATH")}
+		return startCommand(t, env, func(cmd *exec.Cmd) {
+			args := isolate(dir, `exec "$2"`)
+			path, err := exec.LookPath(args[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.Path, cmd.Args = path, args
+		})
+	}
+	p := start("docker")
+	p.waitLine(t, "mount a volume there")
+	if code := p.exit(t); code != 3 {
+		t.Errorf("on Docker: exit %d, want 3", code)
+	}
+	p = start("process")
+	p.waitLine(t, "level=WARN msg=volume")
+	p.findAddress(t)
+}
+
+func TestWarningsOfTheVolumeAreLogged(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("/dev/shm", "flisk")
+	if err != nil {
+		t.Skipf("no tmpfs here: %v", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	p := startProcess(t, []string{"FLISK_DATA=" + dir, "FLISK_LISTEN=127.0.0.1:0"})
+	if line := p.waitLine(t, "msg=volume"); !strings.Contains(line, "level=WARN") || !strings.Contains(line, "tmpfs") {
+		t.Errorf("it logs %q", line)
+	}
+	p.findAddress(t) // a warning stops nothing
 }
 
 // shortDir is a directory whose socket paths fit into a socket's address.
