@@ -89,7 +89,13 @@ func (cs *conns) drain() {
 // its grace is over; cs.mu is held.
 func (cs *conns) closeUnused(c *conn) {
 	st, open := cs.states[c]
-	if !open || st.state == http.StateActive || c.read.Load() > st.read {
+	if !open || st.state == http.StateActive {
+		return
+	}
+	if c.read.Load() > st.read {
+		// A request has begun to arrive, and gets the time that headers have. The
+		// server itself would wait for the rest as long as for a next request.
+		time.AfterFunc(headerTimeout, func() { cs.closeStuck(c, st) })
 		return
 	}
 	if rest := requestGrace - time.Since(st.since); rest > 0 {
@@ -101,4 +107,13 @@ func (cs *conns) closeUnused(c *conn) {
 		return
 	}
 	_ = c.Close()
+}
+
+// closeStuck closes a connection that is still in a state.
+func (cs *conns) closeStuck(c *conn, in connState) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if now, open := cs.states[c]; open && now == in {
+		_ = c.Close()
+	}
 }

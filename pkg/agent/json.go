@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -59,6 +62,81 @@ func inputHash(input json.RawMessage) (string, error) {
 	}
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// checkUnambiguous refuses JSON that two readers can take for two values: an
+// object with a key twice, and one half of a surrogate pair, which decoders
+// replace. Inputs that differ must have hashes that differ. raw is valid JSON.
+func checkUnambiguous(raw json.RawMessage) error {
+	if i := loneSurrogate(raw); i >= 0 {
+		return fmt.Errorf("the escape at byte %d is one half of a surrogate pair", i)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	var open []map[string]bool // of each enclosing object its keys so far; nil for an array
+	key := false               // a key comes next, if an object is open
+	for {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch token {
+		case json.Delim('{'):
+			open, key = append(open, map[string]bool{}), true
+			continue
+		case json.Delim('['):
+			open = append(open, nil)
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:len(open)-1]
+			key = true // in the object around it, if it is one
+			continue
+		}
+		if len(open) == 0 || open[len(open)-1] == nil {
+			continue
+		}
+		if name, isString := token.(string); key && isString {
+			if open[len(open)-1][name] {
+				return fmt.Errorf("an object has the key %q twice", clip(name))
+			}
+			open[len(open)-1][name] = true
+		}
+		key = !key
+	}
+}
+
+// loneSurrogate finds an escape of one half of a surrogate pair, or returns -1.
+func loneSurrogate(raw []byte) int {
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		i++
+		if raw[i] != 'u' {
+			continue
+		}
+		switch r := escaped(raw[i-1:]); {
+		case utf16.IsSurrogate(r) && utf16.DecodeRune(r, escaped(raw[i+5:])) != unicode.ReplacementChar:
+			i += 10 // both halves
+		case utf16.IsSurrogate(r):
+			return i - 1
+		}
+	}
+	return -1
+}
+
+// escaped is the code of the \u escape that b begins with, or 0.
+func escaped(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0
+	}
+	r, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(r)
 }
 
 // decodeStrict stores the JSON in v. Unknown fields, and anything behind the

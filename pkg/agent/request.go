@@ -68,6 +68,9 @@ func parseInput(body []byte) (input json.RawMessage, hash string, err error) {
 	if input, err = compactJSON(raw); err != nil {
 		return nil, "", bad(err)
 	}
+	if err = checkUnambiguous(input); err != nil {
+		return nil, "", bad(err)
+	}
 	if hash, err = inputHash(input); err != nil {
 		return nil, "", bad(err)
 	}
