@@ -122,7 +122,7 @@ func (e *entry) cost() int64 {
 		return 0
 	}
 	const base = 4 << 10
-	return base + e.file.state.size
+	return base + e.file.state.bytes()
 }
 
 // evict closes what an entry has open, and forgets it, unless somebody took it

@@ -29,8 +29,38 @@ func (s *state) prepare(c Commit) (commit, error) {
 	}
 	d := differ{old: s.messages, parts: [2][]Message{c.Messages, c.Add}, input: s.input, reply: c.Reply}
 	out.Keep = d.prefix()
-	out.Add, err = d.rest(out.Keep)
-	return out, err
+	if out.Add, err = d.rest(out.Keep); err != nil {
+		return commit{}, err
+	}
+	if talk := s.talkAfter(out); talk > MaxConversation && talk > s.talk {
+		return commit{}, fmt.Errorf("%w: the conversation takes %d bytes, at most %d are allowed", ErrTooLarge, talk, MaxConversation)
+	}
+	return out, nil
+}
+
+// talkAfter is what the conversation will take after a commit. A few references
+// can make a great deal of it, and all of that has to be written when the file
+// is.
+func (s *state) talkAfter(c commit) int64 {
+	talk := s.talk
+	for _, m := range s.messages[c.Keep:] {
+		talk -= messageSize(m)
+	}
+	for _, m := range c.Add {
+		switch m.Ref {
+		case refInput:
+			talk += messageSize(Message{Content: s.input})
+		case refReply:
+			talk += messageSize(Message{Content: c.Reply})
+		case refOld:
+			for _, old := range s.messages[m.From : m.From+m.Count] {
+				talk += messageSize(old)
+			}
+		default:
+			talk += messageSize(Message{Content: m.Content})
+		}
+	}
+	return talk
 }
 
 // rebuild is what prepare took apart: the conversation after a commit.
@@ -45,7 +75,7 @@ func (s *state) rebuild(c commit) ([]Message, error) {
 		out = make([]Message, c.Keep, c.Keep+len(c.Add)+16)
 		copy(out, old)
 		for _, m := range old[c.Keep:] {
-			s.size -= messageSize(m)
+			s.talk -= messageSize(m)
 		}
 	}
 	for _, m := range c.Add {
@@ -62,7 +92,7 @@ func (s *state) rebuild(c commit) ([]Message, error) {
 			}
 			for _, o := range old[m.From : m.From+m.Count] {
 				out = append(out, o)
-				s.size += messageSize(o)
+				s.talk += messageSize(o)
 			}
 			continue
 		default:
@@ -73,7 +103,7 @@ func (s *state) rebuild(c commit) ([]Message, error) {
 		}
 		added := Message{Role: m.Role, Content: content}
 		out = append(out, added)
-		s.size += messageSize(added)
+		s.talk += messageSize(added)
 	}
 	return out, nil
 }

@@ -169,6 +169,30 @@ func (p *scanner) until(c byte) []byte {
 	return found
 }
 
+// depth is how deep arrays and objects are nested in a value.
+func depth(value []byte) (deepest int) {
+	level, quoted := 0, false
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case quoted:
+			switch c {
+			case '\\':
+				i++ // whatever it is, it does not end the string
+			case '"':
+				quoted = false
+			}
+		case c == '"':
+			quoted = true
+		case c == '[' || c == '{':
+			level++
+			deepest = max(deepest, level)
+		case c == ']' || c == '}':
+			level--
+		}
+	}
+	return deepest
+}
+
 // appendString adds a JSON string.
 func appendString(dst []byte, s string) []byte {
 	for i := range len(s) {
@@ -206,9 +230,13 @@ func appendIntField(dst []byte, name string, value int64) []byte {
 	return strconv.AppendInt(appendField(dst, name), value, 10)
 }
 
-// oneLine returns a value as it can stand in a line: valid JSON, the caller's
-// bytes copied, without the line breaks that JSON allows between tokens.
+// oneLine returns a value as it can stand in a line: valid JSON that is not
+// nested too deep, the caller's bytes copied, without the line breaks that JSON
+// allows between tokens.
 func oneLine(what string, value json.RawMessage) (json.RawMessage, error) {
+	if d := depth(value); d > MaxDepth {
+		return nil, fmt.Errorf("%w: %s is nested %d levels deep, at most %d are allowed", ErrTooLarge, what, d, MaxDepth)
+	}
 	if !json.Valid(value) {
 		return nil, fmt.Errorf("%s is not valid JSON", what)
 	}

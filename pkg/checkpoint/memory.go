@@ -145,7 +145,7 @@ func (m *Memory) View(ctx context.Context, id string) (View, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state.view(e.running, e.state.size), nil
+	return e.state.view(e.running, e.state.bytes()), nil
 }
 
 // Turn is [Store.Turn].
@@ -196,7 +196,7 @@ func (m *Memory) List(ctx context.Context, after string, limit int) (rows []Summ
 			return rows, rows[n-1].Session, nil
 		}
 		e.mu.Lock()
-		rows = append(rows, Summary{Session: e.state.session, Turns: e.state.committed, Bytes: e.state.size, Activity: e.activity})
+		rows = append(rows, Summary{Session: e.state.session, Turns: e.state.committed, Bytes: e.state.bytes(), Activity: e.activity})
 		e.mu.Unlock()
 	}
 	return rows, "", nil

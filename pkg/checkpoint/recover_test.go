@@ -227,7 +227,7 @@ func random(r *rand.Rand, turns int) *made {
 func comparable(s *state) string {
 	open := ""
 	if s.open >= 0 {
-		open = fmt.Sprint(s.open, s.openN, string(s.input), s.owner, s.attempts)
+		open = fmt.Sprint(s.open, s.openN, string(s.input), s.owner)
 	}
 	b, err := json.Marshal([]any{s.checkpoint(), s.turns, s.byKey, s.newest, open})
 	if err != nil {

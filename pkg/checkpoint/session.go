@@ -123,7 +123,7 @@ func (h *fileSession) create(lines ...[]byte) error {
 	before := s.n
 	s.n += uint64(len(lines))
 	next := image{who: w, salt: newSalt(), now: f.options.now(), state: s.state, last: before, live: lines}
-	err := f.place(h.e, s, next, durable.WriteOptions{
+	err := f.place(h.e, s, next.salt, next.encode(), durable.WriteOptions{
 		Place: durable.CreateFile, Reserve: reserve,
 		BeforePlace: func() error { return f.clearDeletion(h.e) },
 	})

@@ -26,16 +26,16 @@ type state struct {
 	value    json.RawMessage // the agent's state; nil until a turn set it
 	turns    []Turn          // in file order
 	byKey    map[string]int  // the newest turn with a key
-	size     int64           // rough bytes in memory
+	size     int64           // rough bytes of turns and value
+	talk     int64           // rough bytes of messages
 
 	committed int // number of the last committed turn
 	newest    int // its index in turns; -1 when there is none
 
-	open     int // index of the turn that was begun and has not ended; -1 when there is none
-	openN    uint64
-	input    json.RawMessage
-	owner    string // the replica that took it up last; "" when it was given back
-	attempts int
+	open  int // index of the turn that was begun and has not ended; -1 when there is none
+	openN uint64
+	input json.RawMessage
+	owner string // the replica that took it up last; "" when it was given back
 
 	partial bool // the rest of a snapshot is still to come
 }
@@ -107,7 +107,7 @@ func (s *state) apply(n uint64, p payload) error {
 		if s.open < 0 {
 			return errors.New("an attempt at no turn")
 		}
-		s.owner, s.attempts = p.Replica, p.Number
+		s.owner = p.Replica
 		return nil
 	case commit:
 		return s.applyCommit(p)
@@ -132,7 +132,7 @@ func (s *state) applyBegin(n uint64, b begin) error {
 	if s.open >= 0 {
 		s.turns[s.open].State, s.turns[s.open].Reason = turn.Failed, reasonSuperseded
 	}
-	s.open, s.openN, s.input, s.owner, s.attempts = len(s.turns), n, b.Input, "", 0
+	s.open, s.openN, s.input, s.owner = len(s.turns), n, b.Input, ""
 	s.addTurn(Turn{ID: b.TurnID, Number: b.Turn, Key: b.Key, InputHash: b.Hash, State: turn.Running})
 	return nil
 }
@@ -182,7 +182,7 @@ func (s *state) applyEnd(e ended) error {
 
 // close forgets the open turn: it has ended.
 func (s *state) close() {
-	s.open, s.openN, s.input, s.owner, s.attempts = -1, 0, nil, "", 0
+	s.open, s.openN, s.input, s.owner = -1, 0, nil, ""
 }
 
 func (s *state) addTurn(t Turn) {
@@ -194,6 +194,9 @@ func (s *state) addTurn(t Turn) {
 	const perTurn = 256 // the struct, its id, and its share of the index
 	s.size += int64(perTurn + len(t.Key) + len(t.InputHash) + len(t.Reply))
 }
+
+// bytes is the memory that a state takes, roughly.
+func (s *state) bytes() int64 { return s.size + s.talk }
 
 // messageSize counts a reply once more that a turn has counted: rather too much
 // than too little.
@@ -238,7 +241,7 @@ func (s *state) applySnapshot(p snapshot) error {
 			return errors.New("a message in a snapshot without content")
 		}
 		s.messages = append(s.messages, out)
-		s.size += messageSize(out)
+		s.talk += messageSize(out)
 	}
 	if p.State != nil {
 		s.value = p.State

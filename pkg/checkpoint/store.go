@@ -74,7 +74,9 @@ type Session interface {
 	// Begin writes down that a turn starts, with number Checkpoint().Turn+1,
 	// and returns it. It survives the death of this process. Only one turn may
 	// be begun and not ended; a begun turn of a dead process is superseded. A
-	// key that breaks its rules or an input that is not JSON is an error too.
+	// key that breaks its rules or an input that is not JSON is an error too; one
+	// that does not fit into a line or is nested deeper than [MaxDepth] is
+	// ErrTooLarge.
 	//
 	// Errors: [turn.ErrKey], [ErrNoSpace], [ErrTooLarge], [ErrReadOnly], [ErrUnavailable].
 	Begin(Begin) (Turn, error)
@@ -83,6 +85,9 @@ type Session interface {
 	// other than ErrCommitUnknown nothing of it is or will be in the session,
 	// and the turn is still begun. After ErrLostLock and ErrCommitUnknown this
 	// Session cannot write any more; the next Acquire reads what is there.
+	// ErrTooLarge is for a turn that does not fit into a line, for a value that
+	// is nested deeper than [MaxDepth], and for a conversation that grows beyond
+	// [MaxConversation].
 	//
 	// Errors: [ErrNoSpace], [ErrTooLarge], [ErrLostLock], [ErrReadOnly],
 	// [ErrUnavailable], [ErrCommitUnknown].
@@ -124,7 +129,7 @@ var (
 	ErrUnavailable   = errors.New("the session's file cannot be read just now")
 	ErrReadOnly      = errors.New("the volume cannot be written")
 	ErrNoSpace       = errors.New("no space left on the volume")
-	ErrTooLarge      = errors.New("too large for one line of a session file")
+	ErrTooLarge      = errors.New("too large for a session file")
 	ErrLostLock      = errors.New("the session's file was changed by somebody else")
 	ErrCommitUnknown = errors.New("the commit may or may not be durable")
 	ErrOtherVolume   = errors.New("this is another volume than the expected one")
@@ -148,6 +153,17 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("session %q %s (%s): %s", e.Session, what, e.Path, e.Reason)
 }
 
-// MaxLine bounds one line of a session file, in bytes: nothing larger is
-// written, and nothing larger is believed.
-const MaxLine = 8 << 20
+// What is larger than this is [ErrTooLarge], and nothing of it is written.
+const (
+	// MaxLine bounds one line of a session file, in bytes, and thereby what one
+	// turn may leave: its reply, state and new messages together, or its input.
+	// Nothing longer is believed to be a line either.
+	MaxLine = 8 << 20
+	// MaxDepth bounds how deep arrays and objects may be nested in an input, a
+	// reply, the content of a message, and a state. It is far below what the
+	// decoder takes, because all of them stand inside of other values in a file.
+	MaxDepth = 1000
+	// MaxConversation bounds the messages of a session together, in bytes, with
+	// 64 more for each. A conversation that is longer cannot grow; it can shrink.
+	MaxConversation = 256 << 20
+)
