@@ -23,6 +23,7 @@ import (
 // code. environ is the environment as "NAME=value". Nothing below it exits the
 // process.
 func Run(ctx context.Context, args []string, streams *console.Streams, environ []string) int {
+	defer catchBrokenPipes()()
 	a := &app{streams: streams, environ: environ}
 	a.newDriver = (*app).processDriver
 	return a.run(ctx, args)
@@ -33,6 +34,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := newRoot(a)
 	root.SetArgs(append([]string{}, args...)) // cobra takes os.Args for nil
 	err := root.ExecuteContext(ctx)
+	if a.readerGone(err) {
+		return exitReaderGone
+	}
 	if err == nil {
 		err = written(a.streams)
 	}
@@ -76,6 +80,7 @@ func (a *app) getenv(name string) string {
 
 // newRoot builds the tree.
 func newRoot(a *app) *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:   "flisk",
 		Short: "Agents whose conversations survive",
@@ -90,7 +95,12 @@ func newRoot(a *app) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
-		RunE:          func(cmd *cobra.Command, args []string) error { return group(a, cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if version && len(args) == 0 {
+				return runVersion(a, thisVersion())
+			}
+			return group(a, cmd, args)
+		},
 	}
 	root.SetOut(a.streams.Out.Raw()) // completion scripts
 	root.SetErr(a.streams.Err)
@@ -105,6 +115,7 @@ func newRoot(a *app) *cobra.Command {
 	)
 	root.SetHelpCommandGroupID(groupMore)
 	root.SetCompletionCommandGroupID(groupMore)
+	root.Flags().BoolVar(&version, "version", false, "the same as flisk version")
 	a.global.bind(root.PersistentFlags())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		return a.global.fromEnvironment(root.PersistentFlags(), a.getenv)

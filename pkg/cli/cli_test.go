@@ -158,20 +158,31 @@ func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-func tree() *cobra.Command {
-	return newRoot(&app{streams: &console.Streams{
+// quietApp is an app that nobody listens to.
+func quietApp() *app {
+	return &app{streams: &console.Streams{
 		Out: console.NewOutput(io.Discard, console.OutputOptions{}),
 		Err: console.NewOutput(io.Discard, console.OutputOptions{}),
-	}})
+	}}
 }
+
+func tree() *cobra.Command { return newRoot(quietApp()) }
 
 func TestEveryCommandExplainsItself(t *testing.T) {
 	t.Parallel()
 	walk(tree(), func(cmd *cobra.Command) {
 		path := strings.Fields(cmd.CommandPath())[1:]
 		got := run{terminal: true, colour: true}.do(t, append(path, "--help")...)
-		if got.code != 0 || got.err != "" || !strings.Contains(got.out, "EXIT STATUS") {
+		if got.code != 0 || got.err != "" || !strings.Contains(strings.ToLower(got.out), "exit status") {
 			t.Errorf("%q --help: code %d, stderr %q", path, got.code, got.err)
+		}
+		for line := range strings.Lines(got.out) {
+			if strings.HasSuffix(line, " \n") || strings.Contains(line, "docker") {
+				t.Errorf("%q --help has the line %q", path, line)
+			}
+		}
+		if !strings.Contains(got.out, " [FLAGS]\n") {
+			t.Errorf("%q --help has no [FLAGS]", path)
 		}
 		if cmd.Name() == "help" || len(path) > 0 && path[0] == "completion" {
 			return
@@ -212,11 +223,15 @@ func TestUsageErrors(t *testing.T) {
 		{args: "turn hi --zzz", want: "flisk: \"flisk turn\" has no flag \"--zzz\"\nhint: see flisk turn --help\n"},
 		{args: "turn hi -Z", want: "flisk: \"flisk turn\" has no flag \"-Z\"\nhint: see flisk turn --help\n"},
 		{args: "turn hi -s", want: "flisk: \"-s\" needs a value\nhint: see flisk turn --help\n"},
+		{args: "turn -5 -s s1", want: "flisk: \"flisk turn\" has no flag \"-5\"\nhint: if it is the message: flisk turn -- \"-5\"\n"},
+		{args: "turn --$x", want: "flisk: \"flisk turn\" has no flag \"--$x\"\nhint: if it is the message: flisk turn -- '--$x'\n"},
+		{args: "logs -n -5", want: "flisk: --lines cannot be -5: 0 or more, or -1 for all that is kept\nhint: see flisk logs --help\n"},
+		{args: "demo -C x", want: "flisk: \"flisk demo\" has a directory of its own and takes no -C\nhint: see flisk demo --help\n"},
 		{args: "turn", want: "flisk: \"flisk turn\" needs MESSAGE\nhint: see flisk turn --help\n"},
 		{args: "turn a b", want: "flisk: \"flisk turn\" does not take \"b\"\nhint: see flisk turn --help\n"},
 		{args: "logs -n x", want: "flisk: \"--lines\" cannot be \"x\"\nhint: see flisk logs --help\n"},
-		{args: "version --runtime moon", want: "flisk: there is no runtime \"moon\"\nhint: use auto, process or docker\n"},
-		{args: "version", environ: "FLISK_RUNTIME=moon", want: "flisk: there is no runtime \"moon\"\nhint: use auto, process or docker\n"},
+		{args: "version --runtime moon", want: "flisk: there is no runtime \"moon\"\nhint: use auto or process\n"},
+		{args: "version", environ: "FLISK_RUNTIME=moon", want: "flisk: there is no runtime \"moon\"\nhint: use auto or process\n"},
 		{args: "version", environ: "FLISK_JSON=maybe", want: "flisk: FLISK_JSON cannot be \"maybe\"\nhint: use 1 or 0\n"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

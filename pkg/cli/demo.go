@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -55,7 +54,7 @@ type DemoKillJSON struct {
 func newDemo(a *app) *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
-		Use:     "demo [FLAGS]",
+		Use:     "demo",
 		Short:   "see the whole story in under a minute",
 		GroupID: groupRun,
 		Long: "Scaffold a project in a temporary directory, run it, talk to it, kill its process with SIGKILL, and " +
@@ -65,7 +64,12 @@ func newDemo(a *app) *cobra.Command {
 			"flisk demo --keep", "keep the directory to look around in",
 		),
 		Args: positional(0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), a, keep) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Root().PersistentFlags().Changed("chdir") { // in the environment it may mean other commands
+				return usageFault(cmd, "%q has a directory of its own and takes no -C", cmd.CommandPath())
+			}
+			return runDemo(cmd.Context(), a, keep)
+		},
 	}
 	cmd.Flags().BoolVar(&keep, "keep", false, "keep the temporary directory")
 	return cmd
@@ -100,20 +104,27 @@ const demoCleanup = 30 * time.Second
 
 // runDemo runs the demo and cleans up, whatever happens. A second signal does
 // not cut the cleaning off: it is short, and what it would leave is a running
-// process.
-func runDemo(ctx context.Context, a *app, keep bool) (err error) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+// process. When nobody reads the story any more, it ends early.
+func runDemo(ctx context.Context, a *app, keep bool) error {
+	ctx, stop := a.untilSignal(ctx, func(chan<- os.Signal) {})
 	defer stop()
+	ctx, unheard := context.WithCancelCause(ctx)
+	defer unheard(nil)
 
 	started := time.Now()
 	d := &demo{story: newStory(a), keep: keep, force: make(chan struct{})}
+	d.unheard = unheard
 	if err := d.makeRoom(a); err != nil {
 		return err
 	}
-	err = d.play(ctx)
+	err := d.play(ctx)
 	if err != nil {
 		close(d.force)
-		err = errors.Join(err, d.leave(context.WithoutCancel(ctx)))
+		left := d.leave(context.WithoutCancel(ctx))
+		if gone := a.streams.Out.Failed(); gone != nil && left == nil {
+			return fmt.Errorf("cannot write to standard output: %w", gone)
+		}
+		err = errors.Join(err, left)
 	}
 	if err != nil && ctx.Err() != nil {
 		return interrupted(ctx, err)

@@ -14,7 +14,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
@@ -167,6 +169,35 @@ func TestDemoCleansUpWhenItIsInterrupted(t *testing.T) {
 	got := r.do(t, "demo")
 	if got.code != 130 || !strings.Contains(got.err, "flisk: interrupted\n") || strings.Contains(got.out, "3  Talk") {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// "flisk demo | head -2" neither runs on unheard nor leaves anything behind.
+func TestDemoEndsWhenNobodyReads(t *testing.T) {
+	short, err := os.MkdirTemp("/tmp", "fd-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(short)
+	t.Setenv("TMPDIR", short)
+	d := (&stage{t: t}).driver()
+	d.up = func(context.Context, runtime.Progress) (runtime.Report, error) {
+		t.Error("it went on")
+		return runtime.Report{}, errors.New("unexpected")
+	}
+	var stderr strings.Builder
+	a := &app{
+		streams: &console.Streams{
+			Out: console.NewOutput(&gonePipe{left: 2}, console.OutputOptions{}),
+			Err: console.NewOutput(&stderr, console.OutputOptions{}),
+		},
+		newDriver: func(*app, *project.Project, <-chan struct{}) (runtime.Driver, error) { return d, nil },
+	}
+	if code := a.run(t.Context(), []string{"demo"}); code != 141 || stderr.String() != "" {
+		t.Errorf("code %d, stderr %q", code, stderr.String())
+	}
+	if left, err := filepath.Glob(filepath.Join(short, "*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q (%v)", left, err)
 	}
 }
 

@@ -37,7 +37,7 @@ func newDown(a *app) *cobra.Command {
 		Args: positional(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			progress := a.progress()
-			return draining(cmd.Context(), progress, func(ctx context.Context) error {
+			return a.draining(cmd.Context(), progress, func(ctx context.Context) error {
 				return runDown(ctx, a, progress)
 			})
 		},
@@ -46,7 +46,7 @@ func newDown(a *app) *cobra.Command {
 
 // runDown takes the end of ctx for force: a drain is not cut off by less.
 func runDown(ctx context.Context, a *app, progress *console.Progress) error {
-	o, err := a.open(ctx.Done())
+	o, err := a.look(ctx.Done())
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func runDown(ctx context.Context, a *app, progress *console.Progress) error {
 
 // draining does work that a signal must not cut off: at the first one it says
 // that the drain goes on, at the second it ends the context.
-func draining(ctx context.Context, progress *console.Progress, work func(context.Context) error) error {
+func (a *app) draining(ctx context.Context, progress *console.Progress, work func(context.Context) error) error {
 	ctx, force := context.WithCancel(ctx)
 	defer force()
 	signals := make(chan os.Signal, 2)
@@ -87,7 +87,7 @@ func draining(ctx context.Context, progress *console.Progress, work func(context
 
 	over := make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() { watchDrain(progress, signals, force, over) })
+	wg.Go(func() { a.watchDrain(progress, signals, force, over) })
 	err := work(ctx)
 	close(over)
 	wg.Wait()
@@ -102,12 +102,13 @@ func draining(ctx context.Context, progress *console.Progress, work func(context
 }
 
 // watchDrain reacts to signals until over is closed.
-func watchDrain(progress *console.Progress, signals <-chan os.Signal, force func(), over <-chan struct{}) {
+func (a *app) watchDrain(progress *console.Progress, signals <-chan os.Signal, force func(), over <-chan struct{}) {
 	for seen := 0; ; {
 		select {
 		case <-over:
 			return
 		case <-signals:
+			a.freshLine()
 			switch seen++; seen {
 			case 1:
 				progress.Note("draining", console.Warn, "turns in flight are finished first; Ctrl-C again kills them")

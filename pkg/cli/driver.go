@@ -32,5 +32,7 @@ func (a *app) processDriver(p *project.Project, force <-chan struct{}) (runtime.
 		Env:        a.environ,
 		SourceHash: p.SourceHash,
 		Force:      force,
+
+		LeaveAgents: a.global.yes,
 	})
 }

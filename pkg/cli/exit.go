@@ -5,23 +5,37 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"syscall"
 
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
 )
 
 // exitStatus is the table of exit codes, as --help shows it.
 var exitStatus = [...]struct {
-	kind    fault.Kind
-	code    string
+	code    int
 	meaning string
 }{
-	{0, "0", "done"},
-	{fault.Failed, "1", "it failed, or a guarantee is broken"},
-	{fault.Usage, "2", "the command line or the configuration is wrong"},
-	{fault.Environment, "3", "something it needs is not ready: engine, port, toolchain"},
-	{fault.Unchecked, "4", "nothing is broken, but something could not be checked"},
-	{fault.Interrupted, "130", "interrupted"},
+	{0, "done"},
+	{int(fault.Failed), "it failed, or a guarantee is broken"},
+	{int(fault.Usage), "the command line or the configuration is wrong"},
+	{int(fault.Environment), "something it needs is not ready: engine, port, toolchain"},
+	{int(fault.Unchecked), "nothing is broken, but something could not be checked"},
+	{int(fault.Interrupted), "interrupted"},
+	{exitReaderGone, "the reader of its output went away, as with | head"},
+}
+
+// exitReaderGone is what a shell makes of a program that SIGPIPE ended. The work
+// was done or cleaned up all the same; but not all of the output was read, so it
+// is not 0.
+const exitReaderGone = 128 + int(syscall.SIGPIPE)
+
+// readerGone reports whether a command ended, with err or well, because nobody
+// reads its output any more. That is nothing to complain about.
+func (a *app) readerGone(err error) bool {
+	gone := a.streams.Out.Failed()
+	return errors.Is(gone, syscall.EPIPE) && (err == nil || errors.Is(err, gone))
 }
 
 // ErrorJSON is what --json prints on stderr when a command fails, as one line.
@@ -55,9 +69,15 @@ func (a *app) report(err error, asJSON bool) int {
 		_ = encode(a.streams.Err.Raw(), ErrorJSON{body}, "") // nobody is left to tell
 		return int(f.Kind)
 	}
+	if problems, ok := errors.AsType[project.Problems](err); ok && a.streams.Err.Columns() > 0 {
+		f.Detail = problems.Detail(a.streams.Err.Columns() - detailIndent)
+	}
 	a.streams.Err.Failure(console.Failure{Message: f.Message, Detail: f.Detail, Hint: f.Hint})
 	return int(f.Kind)
 }
+
+// detailIndent is how far in the console prints a detail.
+const detailIndent = 2
 
 // asFault finds the message, the hint and the kind in any error.
 func asFault(err error) *fault.Fault {

@@ -20,7 +20,8 @@ type globals struct {
 	runtime string
 }
 
-// The values of --runtime.
+// The values of --runtime. Docker is known, and not offered before there is such
+// a runtime.
 const (
 	runtimeAuto    = "auto"
 	runtimeProcess = "process"
@@ -29,10 +30,10 @@ const (
 
 func (g *globals) bind(flags *pflag.FlagSet) {
 	flags.StringVarP(&g.dir, "chdir", "C", "", "work on the project in `DIR` instead of here")
-	flags.BoolVar(&g.json, "json", false, "print one JSON value on stdout")
+	flags.BoolVar(&g.json, "json", false, "print one JSON value on stdout (an error: one on stderr)")
 	flags.BoolVar(&g.noInput, "no-input", false, "never ask; what would need an answer is refused")
 	flags.BoolVarP(&g.yes, "yes", "y", false, "answer every question with yes")
-	flags.StringVar(&g.runtime, "runtime", "", "the `RUNTIME` to use: auto, process or docker")
+	flags.StringVar(&g.runtime, "runtime", "", "the `RUNTIME` to use: auto or process")
 }
 
 // variable is the name of the environment variable behind a global flag.
@@ -62,7 +63,7 @@ func (g *globals) fromEnvironment(flags *pflag.FlagSet, getenv func(string) stri
 	}
 	names := []string{runtimeAuto, runtimeProcess, runtimeDocker}
 	if g.runtime != "" && !slices.Contains(names, g.runtime) {
-		return fault.New(fault.Usage, "use auto, process or docker", "there is no runtime %q", g.runtime)
+		return fault.New(fault.Usage, "use auto or process", "there is no runtime %q", g.runtime)
 	}
 	return nil
 }

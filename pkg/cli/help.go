@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,15 +48,18 @@ func (a *app) help(cmd *cobra.Command) {
 	h.paragraph(about)
 
 	h.heading("USAGE")
-	if cmd.HasAvailableSubCommands() {
-		h.line(console.Accent.Render(cmd.CommandPath()) + " COMMAND [FLAGS]")
-	} else {
-		_, arguments, _ := strings.Cut(cmd.Use, " ")
-		h.line(console.Accent.Render(cmd.CommandPath()) + " " + arguments)
+	usage := console.Accent.Render(cmd.CommandPath())
+	if _, arguments, ok := strings.Cut(cmd.Use, " "); ok {
+		usage += " " + arguments
+	} else if cmd.HasAvailableSubCommands() {
+		usage += " COMMAND"
 	}
+	h.line(usage + " [FLAGS]")
 	h.commands(cmd)
 	h.flags("FLAGS", cmd.LocalNonPersistentFlags())
-	h.flags("GLOBAL FLAGS", cmd.Root().PersistentFlags())
+	if cmd == cmd.Root() {
+		h.flags("GLOBAL FLAGS", cmd.PersistentFlags())
+	}
 	if cmd.Example != "" {
 		h.heading("EXAMPLES")
 		pairs := strings.Split(cmd.Example, "\n")
@@ -64,9 +68,13 @@ func (a *app) help(cmd *cobra.Command) {
 			h.line(console.Accent.Render(pairs[i]))
 		}
 	}
-	h.heading("EXIT STATUS")
-	for _, row := range exitStatus {
-		h.row(row.code, 3, row.meaning)
+	if cmd == cmd.Root() {
+		h.heading("EXIT STATUS")
+		for _, row := range exitStatus {
+			h.row(strconv.Itoa(row.code), 3, row.meaning)
+		}
+	} else {
+		h.paragraph("global flags: " + briefly(cmd.Root().PersistentFlags()) + "\nexit status: see flisk help")
 	}
 	_, _ = a.streams.Out.Write([]byte(h.String())) // Failed tells
 }
@@ -136,6 +144,23 @@ func (h *helpPage) commands(cmd *cobra.Command) {
 		list(g.Title, g.ID)
 	}
 	list("COMMANDS", "")
+}
+
+// briefly names flags in one line.
+func briefly(flags *pflag.FlagSet) string {
+	var terms []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		term := "--" + f.Name
+		if f.Shorthand != "" {
+			term = "-" + f.Shorthand
+		}
+		if f.Value.Type() != "bool" {
+			name, _ := pflag.UnquoteUsage(f)
+			term += " " + name
+		}
+		terms = append(terms, term)
+	})
+	return strings.Join(terms, ", ")
 }
 
 func (h *helpPage) flags(title string, flags *pflag.FlagSet) {

@@ -38,7 +38,7 @@ type initOptions struct {
 func newInit(a *app) *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
-		Use:     "init [DIR] [FLAGS]",
+		Use:     "init [DIR]",
 		Short:   "scaffold a new project",
 		GroupID: groupRun,
 		Long: "Make a project with one agent in DIR, or in this directory: all of it or nothing, and never over " +
@@ -82,12 +82,16 @@ func (o initOptions) target(a *app) string {
 
 func runInit(a *app, o initOptions) error {
 	target := o.target(a)
+	around, _ := project.Find(filepath.Dir(filepath.Clean(target))) // an error: there is none, or Init says what is wrong
 	made, err := scaffold.Init(target, scaffold.Options{Name: o.name, Port: o.port})
 	if err != nil {
 		return err
 	}
 	if a.global.json {
 		return a.printJSON(InitJSON(made))
+	}
+	if around != "" {
+		a.streams.Err.Note("note", console.Quiet, "it is inside the project in "+around+", whose agents are built again when its files change")
 	}
 	flisk := "flisk"
 	if target != "." {

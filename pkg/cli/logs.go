@@ -35,7 +35,7 @@ type logsOptions struct {
 func newLogs(a *app) *cobra.Command {
 	var o logsOptions
 	cmd := &cobra.Command{
-		Use:     "logs [AGENT] [FLAGS]",
+		Use:     "logs [AGENT]",
 		Short:   "show what the agents print",
 		GroupID: groupLook,
 		Long: "Show the last lines that the agents printed, also when nothing runs. On a terminal, control characters " +
@@ -50,7 +50,10 @@ func newLogs(a *app) *cobra.Command {
 			if len(args) > 0 {
 				o.agent = args[0]
 			}
-			return interruptible(cmd.Context(), func(ctx context.Context) error { return runLogs(ctx, a, o) })
+			if o.tail < -1 {
+				return usageFault(cmd, "--lines cannot be %d: 0 or more, or -1 for all that is kept", o.tail)
+			}
+			return a.interruptible(cmd.Context(), func(ctx context.Context) error { return runLogs(ctx, a, o) })
 		},
 	}
 	flags := cmd.Flags()
@@ -60,11 +63,11 @@ func newLogs(a *app) *cobra.Command {
 }
 
 func runLogs(ctx context.Context, a *app, o logsOptions) error {
-	p, err := a.open(nil)
+	p, err := a.look(nil)
 	if err != nil {
 		return err
 	}
-	if o.agent != "" {
+	if o.agent != "" && !p.partly { // else the driver knows better
 		if o.agent, err = p.agent(o.agent); err != nil {
 			return err
 		}
@@ -93,12 +96,15 @@ func runLogs(ctx context.Context, a *app, o logsOptions) error {
 	return err
 }
 
+// stampLayout is RFC 3339 in one width, so that columns stay columns.
+const stampLayout = "2006-01-02T15:04:05.000Z07:00"
+
 // printLogLine prints the time and the replica before a line. Who pipes the
 // lines on gets full times, and the text as it was written.
 func (a *app) printLogLine(l runtime.Line) {
 	out := a.streams.Out
 	if !out.ForPeople() {
-		_, _ = fmt.Fprintf(out.Raw(), "%s %s %s\n", l.Time.Format(time.RFC3339Nano), l.Replica, l.Text) // Failed tells
+		_, _ = fmt.Fprintf(out.Raw(), "%s %s %s\n", l.Time.UTC().Format(stampLayout), l.Replica, l.Text) // Failed tells
 		return
 	}
 	stamp, replica := l.Time.Local().Format("15:04:05"), console.Line(l.Replica)

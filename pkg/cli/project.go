@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"slices"
 	"strings"
 
 	"github.com/flisk-go/flisk/pkg/console"
@@ -13,32 +15,66 @@ import (
 type opened struct {
 	project *project.Project
 	driver  runtime.Driver
+	partly  bool // flisk.yaml is wrong: project is what could be read of it
 }
 
 // open loads the project of --chdir, or of the working directory, and the driver
 // of its runtime. Closing force ends a wait for a drain; nil never does.
 func (a *app) open(force <-chan struct{}) (*opened, error) {
-	dir := a.global.dir
-	if dir == "" {
-		dir = "."
-	}
-	p, warnings, err := project.Load(dir)
+	p, warnings, err := project.Load(a.dir())
 	if err != nil {
 		return nil, err
 	}
-	if !a.global.json {
-		for _, w := range warnings {
-			a.streams.Err.Note("warning", console.Warn, w.String())
-		}
+	for _, w := range warnings {
+		a.warn(w.String())
 	}
 	if err := a.onlyProcess(p.Runtime); err != nil {
 		return nil, err
 	}
 	driver, err := a.newDriver(a, p, force)
+	return &opened{project: p, driver: driver}, err
+}
+
+// look is open for commands that look at what there is, or stop it: what runs
+// and what is on disk do not depend on what flisk.yaml says now, so a mistake in
+// it is one line of warning.
+func (a *app) look(force <-chan struct{}) (*opened, error) {
+	p, warnings, err := project.Load(a.dir())
+	partly := false
+	if problems, ok := errors.AsType[project.Problems](err); ok {
+		if p, partly = project.Identify(a.dir()); partly {
+			a.warn(problems.Summary() + "; see " + a.command("up"))
+			err = nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &opened{p, driver}, nil
+	for _, w := range warnings {
+		a.warn(w.String())
+	}
+	if p.Runtime == project.Docker && a.global.runtime == "" {
+		a.warn(project.FileName + " names a runtime that is not in this version of flisk; see " + a.command("up"))
+	}
+	if err := a.onlyProcess(project.Process); err != nil {
+		return nil, err
+	}
+	driver, err := a.newDriver(a, p, force)
+	return &opened{p, driver, partly}, err
+}
+
+func (a *app) dir() string {
+	if a.global.dir == "" {
+		return "."
+	}
+	return a.global.dir
+}
+
+// warn prints a line for people; with --json nobody reads it.
+func (a *app) warn(text string) {
+	if !a.global.json {
+		a.streams.Err.Note("warning", console.Warn, text)
+	}
 }
 
 // onlyProcess refuses what this version cannot run. --runtime wins over the
@@ -64,16 +100,19 @@ func (a *app) command(arguments string) string {
 }
 
 // agent is the agent that a command is about: the named one, or the only one.
-func (o *opened) agent(name string) (string, error) {
-	names := o.project.AgentNames()
-	if name == "" {
-		if len(names) == 1 {
-			return names[0], nil
-		}
+// more are agents that there are besides those of flisk.yaml: what runs, or what
+// the volume knows.
+func (o *opened) agent(name string, more ...string) (string, error) {
+	names := o.agents(more...)
+	switch {
+	case name == "" && len(names) == 1:
+		return names[0], nil
+	case name == "" && len(names) == 0: // flisk.yaml cannot be read that far
+		return "", fault.New(fault.Usage, "name one with --agent", "nothing says which agents project %q has", o.project.Name)
+	case name == "":
 		return "", fault.New(fault.Usage, "name one with --agent: "+strings.Join(names, ", "),
 			"project %q has %d agents", o.project.Name, len(names))
-	}
-	if _, ok := o.project.Agent(name); ok {
+	case slices.Contains(names, name):
 		return name, nil
 	}
 	hint := "it has: " + strings.Join(names, ", ")
@@ -81,4 +120,11 @@ func (o *opened) agent(name string) (string, error) {
 		hint = "did you mean " + `"` + near + `"?`
 	}
 	return "", fault.New(fault.Usage, hint, "project %q has no agent %q", o.project.Name, name)
+}
+
+// agents are those of flisk.yaml and more, sorted.
+func (o *opened) agents(more ...string) []string {
+	names := append(o.project.AgentNames(), more...)
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,21 +16,22 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
 
 func running(started time.Time) runtime.Observed {
 	return runtime.Observed{
-		Running: true,
-		Dir:     "/home/ann/shop",
-		URL:     "http://127.0.0.1:8080",
-		Volume:  "flisk-shop-9f2c41d07a3e",
-		Place:   "/home/ann/.local/share/flisk/volumes/flisk-shop-9f2c41d07a3e",
+		Running: true, GatewayPID: 4242,
+		Dir:    "/home/ann/shop",
+		URL:    "http://127.0.0.1:8080",
+		Volume: "flisk-shop-9f2c41d07a3e",
+		Place:  "/home/ann/.local/share/flisk/volumes/flisk-shop-9f2c41d07a3e",
 		Replicas: []runtime.Replica{
 			{Agent: "bot", Name: "bot-1", State: runtime.Ready, PID: 4711, Started: started, Code: "9f2c41d07a3e9f2c"},
 			{Agent: "clerk", Name: "clerk-1", State: runtime.Failing, Started: started, Restarts: 12, Code: "0a1b2c3d4e5f0a1b", Detail: "exit status 1 \x1b[31mpanic"},
 		},
-		Stale: []string{"a run directory of a killed supervisor"},
+		Stale: []string{"what a killed process left"},
 	}
 }
 
@@ -148,7 +153,7 @@ func TestC13SecondSignalForcesADrain(t *testing.T) {
 	signals, over, done := make(chan os.Signal), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		watchDrain(progress, signals, force, over)
+		quietApp().watchDrain(progress, signals, force, over)
 	}()
 	signals <- syscall.SIGINT
 	if ctx.Err() != nil {
@@ -174,20 +179,20 @@ func TestC13AForcedDownIsAnInterruption(t *testing.T) {
 		{context.Canceled, "interrupted"},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		err := draining(ctx, console.Silent(), func(context.Context) error { cancel(); return c.err })
+		err := quietApp().draining(ctx, console.Silent(), func(context.Context) error { cancel(); return c.err })
 		if f := asFault(err); f.Kind != fault.Interrupted || f.Message != c.message {
 			t.Errorf("%v became %+v", c.err, f)
 		}
 	}
 	failed := errors.New("exit status 1")
-	if err := draining(t.Context(), console.Silent(), func(context.Context) error { return failed }); err != failed {
+	if err := quietApp().draining(t.Context(), console.Silent(), func(context.Context) error { return failed }); err != failed {
 		t.Errorf("without a signal: %v", err)
 	}
 }
 
 func logDriver() *fakeDriver {
 	return &fakeDriver{logs: func(_ context.Context, o runtime.LogOptions, emit func(runtime.Line) error) error {
-		at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+		at := time.Date(2026, 1, 2, 4, 4, 5, 120_000_006, time.FixedZone("", 3600))
 		for _, text := range []string{"listening", "\x1b[31mred\tand " + strings.Repeat("long ", 20)} {
 			if err := emit(runtime.Line{Time: at, Replica: "bot-1", Text: text}); err != nil {
 				return err
@@ -201,7 +206,7 @@ func TestLogs(t *testing.T) {
 	t.Parallel()
 	dir := projectDir(t, false)
 	got := run{driver: logDriver()}.do(t, "logs", "-C", dir)
-	want := "2026-01-02T03:04:05.000000006Z bot-1 listening\n2026-01-02T03:04:05.000000006Z bot-1 \x1b[31mred\tand " + strings.Repeat("long ", 20) + "\n"
+	want := "2026-01-02T03:04:05.120Z bot-1 listening\n2026-01-02T03:04:05.120Z bot-1 \x1b[31mred\tand " + strings.Repeat("long ", 20) + "\n"
 	if got.code != 0 || got.out != want || got.err != "" {
 		t.Errorf("on a pipe: %+v", got)
 	}
@@ -237,13 +242,13 @@ func TestInterruption(t *testing.T) {
 		{fault.New(fault.Failed, "run it again", "gave up; nothing is left"), "gave up; nothing is left"},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		err := interruptible(ctx, func(context.Context) error { cancel(); return c.err })
+		err := quietApp().interruptible(ctx, func(context.Context) error { cancel(); return c.err })
 		f := asFault(err)
 		if f.Kind != fault.Interrupted || f.Message != c.message || !errors.Is(err, c.err) {
 			t.Errorf("%v became %+v", c.err, f)
 		}
 	}
-	if err := interruptible(t.Context(), func(context.Context) error { return nil }); err != nil {
+	if err := quietApp().interruptible(t.Context(), func(context.Context) error { return nil }); err != nil {
 		t.Errorf("without an interruption: %v", err)
 	}
 }
@@ -256,5 +261,149 @@ func TestShellWord(t *testing.T) {
 		if got := shellWord(in); got != want {
 			t.Errorf("shellWord(%q) = %s, want %s", in, got, want)
 		}
+	}
+}
+
+// What runs is neither hidden nor unstoppable because flisk.yaml is wrong; up
+// says what is wrong.
+func TestAWrongFileKeepsNobodyFromLookingAndStopping(t *testing.T) {
+	t.Parallel()
+	broken := func(from, to string) string {
+		dir := projectDir(t, false)
+		path := filepath.Join(dir, "flisk.yaml")
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(content), from, to, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	driver := func() *fakeDriver {
+		d := serve(t, echo(t))
+		d.logs = logDriver().logs
+		d.down = func(context.Context, runtime.Progress) (runtime.Report, error) {
+			return runtime.Report{Changed: true}, nil
+		}
+		return d
+	}
+	for _, dir := range []string{broken("port: 8080", "prot: many, port: x"), broken("agents:\n", "agents: {\n")} {
+		for _, args := range [][]string{{"status"}, {"logs"}, {"sessions", "list"}, {"down"}, {"turn", "hi", "--agent", "bot"}} {
+			d := driver()
+			if observe := d.observe; args[0] == "turn" {
+				d.observe = func() (runtime.Observed, error) {
+					o, err := observe()
+					o.Replicas = []runtime.Replica{{Agent: "bot"}}
+					return o, err
+				}
+			}
+			got := run{driver: d}.do(t, append(args, "-C", dir)...)
+			if got.code != 0 || strings.Count(got.err, "warning: flisk.yaml has ") != 1 || !strings.Contains(got.err, "; see flisk -C "+dir+" up\n") {
+				t.Errorf("%q: %+v", args, got)
+			}
+		}
+		if got := (run{}).do(t, "up", "-C", dir); got.code != 2 || !strings.Contains(got.err, "flisk.yaml") || strings.Contains(got.err, "warning") {
+			t.Errorf("up: %+v", got)
+		}
+	}
+	docker := broken("gateway:", "runtime: docker\ngateway:")
+	if got := (run{driver: driver()}).do(t, "status", "-C", docker); got.code != 0 || strings.Count(got.err, "warning: ") != 1 {
+		t.Errorf("status with runtime docker: %+v", got)
+	}
+	if got := (run{}).do(t, "up", "-C", docker); got.code != 3 {
+		t.Errorf("up with runtime docker: %+v", got)
+	}
+	nameless := broken("id: 9f2c41d07a3e", "id:")
+	if got := (run{}).do(t, "status", "-C", nameless); got.code != 2 || !strings.HasPrefix(got.err, "flisk: flisk.yaml:3:4: id is empty\n") {
+		t.Errorf("status without an id: %+v", got)
+	}
+}
+
+// An excerpt fits the terminal; a pipe gets the whole line.
+func TestAnExcerptFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	dir := projectDir(t, false)
+	long := "name: shop # " + strings.Repeat("word ", 40) + "end"
+	if err := os.WriteFile(filepath.Join(dir, "flisk.yaml"), []byte(long+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := (run{}).do(t, "up", "-C", dir); !strings.Contains(got.err, long+"\n") {
+		t.Errorf("on a pipe:\n%s", got.err)
+	}
+	got := run{terminal: true}.do(t, "up", "-C", dir)
+	if strings.Contains(got.err, "end\n") || !strings.Contains(got.err, "…\n       | ^\n") {
+		t.Errorf("on a terminal:\n%s", got.err)
+	}
+}
+
+// The terminal echoed ^C: what is said next is not behind it.
+func TestASignalBeginsAFreshLine(t *testing.T) {
+	t.Parallel()
+	var stderr, stdout bytes.Buffer
+	a := &app{streams: &console.Streams{
+		Out: console.NewOutput(&stdout, console.OutputOptions{Terminal: true, Redraw: true}),
+		Err: console.NewOutput(&stderr, console.OutputOptions{Terminal: true, Redraw: true}),
+	}}
+	signals, over := make(chan os.Signal, 1), make(chan struct{})
+	signals <- syscall.SIGINT
+	progress := console.NewProgress(a.streams.Err, "")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.watchDrain(progress, signals, func() { close(over) }, over)
+	}()
+	signals <- syscall.SIGINT
+	<-done
+	if got := stderr.String(); !strings.HasPrefix(got, "\r\x1b[Kdraining: ") || !strings.Contains(got, "\n\r\x1b[Kforced: ") {
+		t.Errorf("stderr is %q", got)
+	}
+	a.streams.Err = console.NewOutput(&stderr, console.OutputOptions{})
+	if a.freshLine(); stdout.String() != "\r\x1b[K" {
+		t.Errorf("stdout is %q", stdout.String())
+	}
+}
+
+// gonePipe is an output whose reader went away after some writes.
+type gonePipe struct{ left int }
+
+func (p *gonePipe) Write(b []byte) (int, error) {
+	if p.left--; p.left < 0 {
+		return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
+	}
+	return len(b), nil
+}
+
+func TestAReaderThatWentAwayIsNoFailure(t *testing.T) {
+	t.Parallel()
+	dir := projectDir(t, false)
+	for _, args := range [][]string{{"logs"}, {"logs", "-f"}, {"logs", "-f", "--json"}, {"logs", "--json"}, {"status"}, {"--help"}, {"version"}} {
+		var stderr bytes.Buffer
+		d := observing(runtime.Observed{})
+		d.logs = logDriver().logs
+		a := &app{
+			streams: &console.Streams{
+				Out: console.NewOutput(&gonePipe{}, console.OutputOptions{}),
+				Err: console.NewOutput(&stderr, console.OutputOptions{}),
+			},
+			newDriver: func(*app, *project.Project, <-chan struct{}) (runtime.Driver, error) { return d, nil },
+		}
+		if code := a.run(t.Context(), append(args, "-C", dir)); code != 141 || strings.Contains(stderr.String(), "flisk:") {
+			t.Errorf("%q: code %d, stderr %q", args, code, stderr.String())
+		}
+	}
+	// What went wrong for another reason is still told.
+	var stderr bytes.Buffer
+	d := observing(runtime.Observed{})
+	d.logs = func(_ context.Context, _ runtime.LogOptions, emit func(runtime.Line) error) error {
+		_ = emit(runtime.Line{})
+		return fmt.Errorf("write: %w", syscall.EPIPE)
+	}
+	a := &app{
+		streams:   &console.Streams{Out: console.NewOutput(&gonePipe{}, console.OutputOptions{}), Err: console.NewOutput(&stderr, console.OutputOptions{})},
+		newDriver: func(*app, *project.Project, <-chan struct{}) (runtime.Driver, error) { return d, nil },
+	}
+	if code := a.run(t.Context(), []string{"logs", "-C", dir}); code != 1 || !strings.Contains(stderr.String(), "broken pipe") {
+		t.Errorf("another error: code %d, stderr %q", code, stderr.String())
 	}
 }

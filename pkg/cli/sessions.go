@@ -76,7 +76,7 @@ func newSessions(a *app) *cobra.Command {
 func newSessionsList(a *app) *cobra.Command {
 	var agent string
 	cmd := &cobra.Command{
-		Use:   "list [FLAGS]",
+		Use:   "list",
 		Short: "list conversations, the latest first",
 		Example: examples(
 			"flisk sessions list", "every conversation of the project",
@@ -85,7 +85,7 @@ func newSessionsList(a *app) *cobra.Command {
 		),
 		Args: positional(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return interruptible(cmd.Context(), func(ctx context.Context) error {
+			return a.interruptible(cmd.Context(), func(ctx context.Context) error {
 				return runSessionsList(ctx, a, agent, time.Now())
 			})
 		},
@@ -97,7 +97,7 @@ func newSessionsList(a *app) *cobra.Command {
 func newSessionsShow(a *app) *cobra.Command {
 	var agent string
 	cmd := &cobra.Command{
-		Use:   "show SESSION [FLAGS]",
+		Use:   "show SESSION",
 		Short: "read one conversation",
 		Example: examples(
 			"flisk sessions show s1", "as a transcript, with the agent's state below",
@@ -105,7 +105,7 @@ func newSessionsShow(a *app) *cobra.Command {
 		),
 		Args: positional(1, "SESSION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return interruptible(cmd.Context(), func(ctx context.Context) error {
+			return a.interruptible(cmd.Context(), func(ctx context.Context) error {
 				return runSessionsShow(ctx, a, agent, args[0])
 			})
 		},
@@ -114,40 +114,73 @@ func newSessionsShow(a *app) *cobra.Command {
 	return cmd
 }
 
-// reader opens the sessions of an agent, or nil when the volume is not there
-// yet.
-func (o *opened) reader(ctx context.Context, agent string) (*checkpoint.Reader, error) {
+// sessionVolume is a volume that is looked at.
+type sessionVolume struct {
+	name, place string
+	agents      []string // that the volume knows, whether flisk.yaml names them or not
+}
+
+// volume finds the project's volume. One that is not there yet knows no agents.
+func (o *opened) volume(ctx context.Context) (sessionVolume, error) {
 	observed, err := o.driver.Observe(ctx)
 	if err != nil {
-		return nil, err
+		return sessionVolume{}, err
 	}
-	r, err := checkpoint.OpenReader(observed.Place, agent)
+	v := sessionVolume{name: observed.Volume, place: observed.Place}
+	names, err := checkpoint.Agents(v.place)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return v, v.unreadable(err)
+	}
+	for _, name := range names {
+		if turn.ValidAgent(name) {
+			v.agents = append(v.agents, name)
+		}
+	}
+	return v, nil
+}
+
+// reader opens the sessions of an agent, or nil when the volume is not there
+// yet.
+func (v sessionVolume) reader(agent string) (*checkpoint.Reader, error) {
+	r, err := checkpoint.OpenReader(v.place, agent)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, fault.New(fault.Failed, "", "cannot read the volume %q: %w", observed.Volume, err)
+		return nil, v.unreadable(err)
 	}
 	return r, nil
 }
 
+func (v sessionVolume) unreadable(err error) error {
+	return fault.New(fault.Failed, "", "cannot read the volume %q: %w", v.name, err)
+}
+
 func runSessionsList(ctx context.Context, a *app, agent string, now time.Time) error {
-	o, err := a.open(nil)
+	o, err := a.look(nil)
 	if err != nil {
 		return err
 	}
-	agents := o.project.AgentNames()
+	v, err := o.volume(ctx)
+	if err != nil {
+		return err
+	}
+	agents := o.agents(v.agents...)
+	columns := o.project.AgentNames() // an agent with neither a line in flisk.yaml nor a session is no news
 	if agent != "" {
-		if agent, err = o.agent(agent); err != nil {
+		if agent, err = o.agent(agent, v.agents...); err != nil {
 			return err
 		}
-		agents = []string{agent}
+		agents, columns = []string{agent}, nil
 	}
 	list := SessionsJSON{Sessions: []SessionRowJSON{}}
 	for _, agent := range agents {
-		rows, err := o.sessions(ctx, agent)
+		rows, err := v.sessions(ctx, agent)
 		if err != nil {
 			return err
+		}
+		if len(rows) > 0 && !slices.Contains(columns, agent) {
+			columns = append(columns, agent)
 		}
 		list.Sessions = append(list.Sessions, rows...)
 	}
@@ -157,14 +190,14 @@ func runSessionsList(ctx context.Context, a *app, agent string, now time.Time) e
 	if a.global.json {
 		return a.printJSON(list)
 	}
-	a.printSessions(list.Sessions, len(agents) > 1, now)
+	a.printSessions(list.Sessions, len(columns) > 1, now)
 	return nil
 }
 
 // sessions reads the whole list of one agent.
-func (o *opened) sessions(ctx context.Context, agent string) ([]SessionRowJSON, error) {
+func (v sessionVolume) sessions(ctx context.Context, agent string) ([]SessionRowJSON, error) {
 	const page = 1000
-	r, err := o.reader(ctx, agent)
+	r, err := v.reader(agent)
 	if r == nil {
 		return nil, err
 	}
@@ -196,7 +229,7 @@ func (a *app) printSessions(rows []SessionRowJSON, several bool, now time.Time) 
 	}
 	t := console.Table{Columns: []console.Column{
 		{Title: "SESSION", Shrink: console.Middle}, {Title: "TURNS", Right: true},
-		{Title: "LAST ACTIVITY"}, {Title: "SIZE", Right: true},
+		{Title: "LAST ACTIVITY", Shrink: console.Drop}, {Title: "SIZE", Right: true, Shrink: console.Drop},
 	}}
 	if several {
 		t.Columns = append([]console.Column{{Title: "AGENT"}}, t.Columns...)
@@ -228,14 +261,20 @@ func runSessionsShow(ctx context.Context, a *app, agent, id string) error {
 	if err := turn.CheckSessionID(id); err != nil {
 		return fault.New(fault.Usage, "see "+a.command("sessions list"), "cannot show it: %w", err)
 	}
-	o, err := a.open(nil)
+	o, err := a.look(nil)
 	if err != nil {
 		return err
 	}
-	if agent, err = o.agent(agent); err != nil {
+	v, err := o.volume(ctx)
+	if err != nil {
 		return err
 	}
-	r, err := o.reader(ctx, agent)
+	if names := o.project.AgentNames(); agent == "" && len(names) == 1 {
+		agent = names[0]
+	} else if agent, err = o.agent(agent, v.agents...); err != nil {
+		return err
+	}
+	r, err := v.reader(agent)
 	if err != nil {
 		return err
 	}

@@ -110,6 +110,29 @@ func TestSessionsGolden(t *testing.T) {
 	}
 }
 
+// Agents that flisk.yaml does not name any more are there as long as the volume
+// has their conversations.
+func TestSessionsOfAnAgentThatIsGone(t *testing.T) {
+	t.Parallel()
+	driver, one := volume(t), projectDir(t, false) // which names bot only
+	got := run{driver: driver}.do(t, "sessions", "list", "-C", one)
+	if got.code != 0 || !strings.HasPrefix(got.out, "AGENT  SESSION ") || strings.Count(got.out, "\n") != 4 || !strings.Contains(got.out, "\nclerk  s1 ") {
+		t.Errorf("list: %+v", got)
+	}
+	got = run{driver: driver}.do(t, "sessions", "list", "-C", one, "--agent", "clerk")
+	if got.code != 0 || !strings.HasPrefix(got.out, "SESSION ") || strings.Count(got.out, "\n") != 2 {
+		t.Errorf("list of clerk: %+v", got)
+	}
+	got = run{driver: driver}.do(t, "sessions", "show", "s1", "-C", one, "--agent", "clerk")
+	if got.code != 0 || !strings.Contains(got.out, "another s1 1") {
+		t.Errorf("show: %+v", got)
+	}
+	got = run{driver: driver}.do(t, "sessions", "list", "-C", one, "--agent", "nobody")
+	if got.code != 2 || !strings.Contains(got.err, "hint: it has: bot, clerk\n") {
+		t.Errorf("list of nobody: %+v", got)
+	}
+}
+
 func TestSessionsJSON(t *testing.T) {
 	t.Parallel()
 	driver, dir := volume(t), projectDir(t, true)

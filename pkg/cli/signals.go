@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -14,15 +16,57 @@ import (
 // cancels. The signal's default comes back with that: a second one ends the
 // process at once, for the case that cleaning up hangs. An error of an
 // interrupted work becomes one of kind Interrupted.
-func interruptible(ctx context.Context, work func(context.Context) error) error {
-	caught, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+func (a *app) interruptible(ctx context.Context, work func(context.Context) error) error {
+	caught, stop := a.untilSignal(ctx, func(signals chan<- os.Signal) { signal.Stop(signals) })
 	defer stop()
-	defer context.AfterFunc(caught, stop)()
 	err := work(caught)
 	if err != nil && caught.Err() != nil {
 		return interrupted(caught, err)
 	}
 	return err
+}
+
+// untilSignal returns a context that ends with the first SIGINT or SIGTERM,
+// after first was called. The function it returns must be called in the end.
+// What is said from then on begins on a fresh line.
+func (a *app) untilSignal(ctx context.Context, first func(chan<- os.Signal)) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-signals:
+			first(signals)
+			a.freshLine()
+			cancel()
+		}
+	})
+	return ctx, func() {
+		cancel()
+		watch.Wait()
+		signal.Stop(signals)
+	}
+}
+
+// freshLine leaves the line on which the terminal echoed a ^C.
+func (a *app) freshLine() {
+	if a.streams.Err.Terminal {
+		a.streams.Err.FreshLine()
+	} else {
+		a.streams.Out.FreshLine()
+	}
+}
+
+// catchBrokenPipes makes a write to a standard stream that nobody reads any more
+// fail like any other write, instead of ending the process in the middle of what
+// it does. Signals are caught, not ignored: what is ignored would be so in every
+// program that is started from here, too.
+func catchBrokenPipes() (stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGPIPE)
+	return func() { signal.Stop(signals) }
 }
 
 // interrupted keeps what an error says beyond that ctx was cancelled.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -19,9 +18,10 @@ type StatusJSON struct {
 	Running  bool          `json:"running"`       // anything of the project runs
 	Dir      string        `json:"dir,omitempty"` // the project directory that it was started from
 	URL      string        `json:"url,omitempty"` // base URL of the gateway, while it runs
+	PID      int           `json:"gateway_pid,omitempty"`
 	Volume   VolumeJSON    `json:"volume"`
 	Replicas []ReplicaJSON `json:"replicas"`
-	Stale    []string      `json:"stale,omitempty"` // leftovers of something that was killed, for people
+	Stale    []string      `json:"stale,omitempty"` // what is wrong with what something that was killed left, for people
 }
 
 // ReplicaJSON is one running instance of an agent.
@@ -47,13 +47,13 @@ func newStatus(a *app) *cobra.Command {
 		),
 		Args: positional(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return interruptible(cmd.Context(), func(ctx context.Context) error { return runStatus(ctx, a, time.Now()) })
+			return a.interruptible(cmd.Context(), func(ctx context.Context) error { return runStatus(ctx, a, time.Now()) })
 		},
 	}
 }
 
 func runStatus(ctx context.Context, a *app, now time.Time) error {
-	o, err := a.open(nil)
+	o, err := a.look(nil)
 	if err != nil {
 		return err
 	}
@@ -68,6 +68,7 @@ func runStatus(ctx context.Context, a *app, now time.Time) error {
 			Running:  observed.Running,
 			Dir:      observed.Dir,
 			URL:      observed.URL,
+			PID:      observed.GatewayPID,
 			Volume:   volume,
 			Replicas: replicasOf(observed),
 			Stale:    observed.Stale,
@@ -85,7 +86,7 @@ func (a *app) printStatus(o *opened, observed runtime.Observed, volume VolumeJSO
 	}
 	var fields []console.Field
 	if observed.Running {
-		fields = append(fields, console.Field{Label: "gateway", Value: console.Cell{Text: cmp.Or(observed.URL, "not yet listening"), Style: console.Accent}})
+		fields = append(fields, console.Field{Label: "gateway", Value: gatewayCell(observed)})
 	} else {
 		fields = append(fields, console.Field{Label: "project", Value: console.Cell{Text: o.project.Name + ": nothing of it runs"}})
 	}
@@ -94,7 +95,7 @@ func (a *app) printStatus(o *opened, observed runtime.Observed, volume VolumeJSO
 		console.Field{Label: "in", Value: console.Cell{Text: volume.Place, Style: console.Quiet}, Shrink: console.Middle},
 	)
 	if observed.Running && observed.Dir != "" && observed.Dir != o.project.Dir {
-		fields = append(fields, console.Field{Label: "project", Value: console.Cell{Text: observed.Dir, Style: console.Warn}, Shrink: console.Middle})
+		fields = append(fields, console.Field{Label: "runs from", Value: console.Cell{Text: observed.Dir, Style: console.Warn}, Shrink: console.Middle})
 	}
 	out.Fields(fields...)
 	for _, r := range observed.Replicas {
@@ -103,10 +104,26 @@ func (a *app) printStatus(o *opened, observed runtime.Observed, volume VolumeJSO
 		}
 	}
 	for _, left := range observed.Stale {
-		a.streams.Err.Note("left behind", console.Warn, left)
+		a.streams.Err.Note("warning", console.Warn, left)
 	}
-	if !observed.Running {
+	if !observed.Running && len(observed.Stale) == 0 {
 		a.streams.Err.Note("hint", console.Accent, "start it: "+a.command("up"))
+	}
+}
+
+// gatewayCell is where the gateway listens and which process it is.
+func gatewayCell(observed runtime.Observed) console.Cell {
+	process := ""
+	if observed.GatewayPID > 0 {
+		process = fmt.Sprintf(" (process %d)", observed.GatewayPID)
+	}
+	switch {
+	case observed.URL != "":
+		return console.Cell{Text: observed.URL + process, Style: console.Accent}
+	case process != "":
+		return console.Cell{Text: "does not answer" + process, Style: console.Bad}
+	default:
+		return console.Cell{Text: "does not run", Style: console.Bad}
 	}
 }
 

@@ -16,6 +16,7 @@ type story struct {
 	out      *console.Output
 	quiet    bool
 	progress *console.Progress
+	unheard  func(error) // called when what is told cannot be written
 	chapters int
 	checks   []DemoCheckJSON
 }
@@ -31,8 +32,12 @@ func newStory(a *app) story {
 }
 
 func (s *story) print(line string) {
-	if !s.quiet {
-		fmt.Fprintln(s.out, line)
+	if s.quiet {
+		return
+	}
+	fmt.Fprintln(s.out, line)
+	if err := s.out.Failed(); err != nil {
+		s.unheard(err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
@@ -40,7 +41,7 @@ type turnOptions struct {
 func newTurn(a *app) *cobra.Command {
 	var o turnOptions
 	cmd := &cobra.Command{
-		Use:     "turn MESSAGE [FLAGS]",
+		Use:     "turn MESSAGE",
 		Short:   "send one turn to an agent",
 		GroupID: groupTalk,
 		Long: "Send one turn to an agent and print its reply, once it is saved. Without --session it opens a new " +
@@ -67,7 +68,7 @@ func newTurn(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return interruptible(cmd.Context(), func(ctx context.Context) error { return runTurn(ctx, a, o, m) })
+			return a.interruptible(cmd.Context(), func(ctx context.Context) error { return runTurn(ctx, a, o, m) })
 		},
 	}
 	flags := cmd.Flags()
@@ -79,19 +80,23 @@ func newTurn(a *app) *cobra.Command {
 }
 
 func runTurn(ctx context.Context, a *app, o turnOptions, m message) error {
-	opened, err := a.open(nil)
+	opened, err := a.look(nil)
 	if err != nil {
-		return err
-	}
-	if m.agent, err = opened.agent(o.agent); err != nil {
 		return err
 	}
 	observed, err := opened.driver.Observe(ctx)
 	if err != nil {
 		return err
 	}
-	if !observed.Running || observed.URL == "" {
-		return a.nothingRuns(opened.project.Name)
+	var runs []string
+	for _, r := range observed.Replicas {
+		runs = append(runs, r.Agent)
+	}
+	if m.agent, err = opened.agent(o.agent, runs...); err != nil {
+		return err
+	}
+	if observed.URL == "" {
+		return a.nothingRuns(opened.project.Name, observed)
 	}
 	progress := a.progress()
 	again := func(err error, pause time.Duration) {
@@ -104,7 +109,8 @@ func runTurn(ctx context.Context, a *app, o turnOptions, m message) error {
 	done()
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fault.New(fault.Interrupted, a.sendAgain(m), "interrupted; a turn that was accepted is finished and saved all the same")
+		return fault.New(fault.Interrupted, "ask again, it is saved at most once: "+a.sameTurn(m),
+			"interrupted; if the agent accepted the turn, it goes on without you")
 	case err != nil:
 		return a.turnFault(err)
 	}
@@ -125,7 +131,7 @@ func (o turnOptions) read(in io.Reader) (message, error) {
 	}
 	if !o.newID {
 		if err := turn.CheckSessionID(o.session); err != nil {
-			return m, fault.New(fault.Usage, "use letters, digits and . _ ~ : @ + = -", "cannot use --session: %w", err)
+			return m, fault.New(fault.Usage, sessionHint(o.session), "cannot use --session: %w", err)
 		}
 	}
 	text := o.message
@@ -135,6 +141,9 @@ func (o turnOptions) read(in io.Reader) (message, error) {
 			return m, fault.New(fault.Failed, "", "cannot read the message from stdin: %w", err)
 		}
 		text = strings.TrimSuffix(string(b), "\n")
+	}
+	if text == "" {
+		return m, fault.New(fault.Usage, "say something", "the message is empty")
 	}
 	if !utf8.ValidString(text) {
 		return m, fault.New(fault.Usage, "", "the message is not UTF-8 text")
@@ -149,6 +158,18 @@ func (o turnOptions) read(in io.Reader) (message, error) {
 	}
 	m.input = json.RawMessage(text)
 	return m, nil
+}
+
+// sessionHint says how to mend a session id that is refused.
+func sessionHint(id string) string {
+	switch {
+	case id == "":
+		return "leave it away to begin a new session"
+	case len(id) > turn.MaxSessionID:
+		return fmt.Sprintf("use at most %d characters", turn.MaxSessionID)
+	default:
+		return "use letters, digits and . _ ~ : @ + = -, beginning with a letter or a digit"
+	}
 }
 
 // printReply prints what the agent said: readable on a terminal, byte for byte
@@ -192,7 +213,10 @@ func (a *app) printMeta(got answer, took time.Duration, newID bool) {
 	}
 }
 
-func (a *app) nothingRuns(project string) error {
+func (a *app) nothingRuns(project string, observed runtime.Observed) error {
+	if observed.Running {
+		return fault.New(fault.Environment, "bring it back: "+a.command("up"), "the gateway of project %q does not run or does not answer", project)
+	}
 	return fault.New(fault.Environment, "start it: "+a.command("up"), "nothing of project %q runs", project)
 }
 
@@ -220,11 +244,16 @@ func (a *app) turnFault(err error) error {
 }
 
 func (a *app) sendAgain(m message) string {
-	hint := "send it again, it is saved at most once: " + a.command("turn MESSAGE --key "+shellWord(m.key))
+	return "send it again, it is saved at most once: " + a.sameTurn(m)
+}
+
+// sameTurn is the command line of the very same turn.
+func (a *app) sameTurn(m message) string {
+	line := a.command("turn MESSAGE --key " + shellWord(m.key))
 	if m.session != "" {
-		hint += " -s " + m.session
+		line += " -s " + m.session
 	}
-	return hint
+	return line
 }
 
 // problemHint says what to do about a problem.
@@ -241,7 +270,7 @@ func (a *app) problemHint(code turn.Code, m message) (fault.Kind, string) {
 	case turn.Busy, turn.SessionBusy, turn.QueueFull:
 		return fault.Failed, "wait for the other turn; " + a.sendAgain(m)
 	case turn.RunFailed, turn.ReplyTooLarge, turn.StateMismatch:
-		return fault.Failed, "the agent's own words: " + a.command("logs "+m.agent)
+		return fault.Failed, "see its log: " + a.command("logs "+m.agent)
 	case turn.TurnTimeout:
 		return fault.Failed, "raise turn_timeout in flisk.yaml, or make the turn shorter"
 	case turn.NoSpace, turn.ReadOnly:

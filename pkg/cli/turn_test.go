@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -54,7 +56,6 @@ func TestTurnOffATerminalPrintsTheReplyOnly(t *testing.T) {
 		{"stdin", "from a file\n", []string{"-"}, "from a file\n"},
 		{"JSON", "", []string{`{"a":[1,"<b>"]}`, "--input-json"}, `{"a":[1,"<b>"]}` + "\n"},
 		{"JSON from stdin", "17", []string{"-", "--input-json"}, "17\n"},
-		{"empty", "", []string{""}, "\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -125,12 +126,53 @@ func TestTurnRefusesBadInputBeforeItSends(t *testing.T) {
 		{"turn", "hi", "-s", "../x"}, {"turn", "hi", "-s", ""}, {"turn", "hi", "-s", "a/b"},
 		{"turn", "hi", "-s", strings.Repeat("x", 5000)},
 		{"turn", "hi", "--key", ""}, {"turn", "hi", "--key", "schlüssel"},
-		{"turn", "{", "--input-json"}, {"turn", "\xff"},
+		{"turn", "{", "--input-json"}, {"turn", "\xff"}, {"turn", ""}, {"turn", "-"},
 	} {
 		got := run{terminal: true}.do(t, append(args, "-C", dir)...)
 		if got.code != 2 || got.out != "" || !strings.HasPrefix(got.err, "flisk: ") {
 			t.Errorf("%q: %+v", args, got)
 		}
+	}
+}
+
+func TestHintsFitTheSessionID(t *testing.T) {
+	t.Parallel()
+	dir := projectDir(t, false)
+	for id, hint := range map[string]string{
+		strings.Repeat("x", 200): "use at most 128 characters",
+		"a/b":                    "use letters, digits and . _ ~ : @ + = -, beginning with a letter or a digit",
+		"":                       "leave it away to begin a new session",
+	} {
+		if got := (run{}).do(t, "turn", "hi", "-s", id, "-C", dir); !strings.HasSuffix(got.err, "\nhint: "+hint+"\n") {
+			t.Errorf("%.10q: %+v", id, got)
+		}
+	}
+}
+
+// Whether the agent got the turn is not known when its sender leaves.
+func TestTurnThatIsInterruptedPromisesNothing(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	driver := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // with it unread nobody sees that the client left
+		cancel()
+		<-r.Context().Done()
+	})
+	dir := projectDir(t, false)
+	got := run{driver: driver, ctx: ctx}.do(t, "turn", "hi", "-s", "s1", "--key", "k1", "-C", dir)
+	want := "flisk: interrupted; if the agent accepted the turn, it goes on without you\n" +
+		"hint: ask again, it is saved at most once: flisk -C " + dir + " turn MESSAGE --key k1 -s s1\n"
+	if got.code != 130 || got.out != "" || got.err != want {
+		t.Errorf("got %+v, want\n%s", got, want)
+	}
+}
+
+// A gateway that was killed is not "nothing".
+func TestTurnWithoutAGateway(t *testing.T) {
+	t.Parallel()
+	got := run{driver: observing(runtime.Observed{Running: true})}.do(t, "turn", "hi", "-C", projectDir(t, false))
+	if got.code != 3 || !strings.HasPrefix(got.err, "flisk: the gateway of project \"shop\" does not run or does not answer\nhint: bring it back: flisk -C ") {
+		t.Errorf("got %+v", got)
 	}
 }
 
@@ -154,7 +196,7 @@ func TestTurnProblems(t *testing.T) {
 		hint    string
 	}{
 		{turn.KeyReused, 2, "flisk: the turn key was used with another input", "hint: send the same input, or leave --key away"},
-		{turn.RunFailed, 1, "flisk: the agent's code failed; nothing was committed", " logs bot"},
+		{turn.RunFailed, 1, "flisk: the agent's code failed; nothing was committed", "hint: see its log: flisk -C " + shellWord(dir) + " logs bot"},
 		{turn.TurnTimeout, 1, "flisk: the turn took too long; nothing was committed", "hint: raise turn_timeout in flisk.yaml"},
 		{turn.SessionDamaged, 1, "flisk: the session's file is damaged", "hint: other sessions are not affected"},
 		{turn.QueueFull, 1, "flisk: too many turns wait for this session", "--key k1 -s s1"},

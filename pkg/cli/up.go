@@ -30,7 +30,8 @@ func newUp(a *app) *cobra.Command {
 		Long: "Build and start what flisk.yaml describes, and return when every agent answers through the gateway. " +
 			"What already runs as described is left alone; what changed is replaced without losing a turn. When it " +
 			"fails, what it started is stopped again.\n\n" +
-			"Conversations are on a volume outside the project and outlive everything that runs.",
+			"Conversations are on a volume outside the project and outlive everything that runs. An agent that has " +
+			"some and is no longer in flisk.yaml is asked about once: --yes goes on without it, and leaves them there.",
 		Example: examples(
 			"flisk up", "run the project of this directory",
 			"flisk -C bot up", "run the one in ./bot",
@@ -38,7 +39,7 @@ func newUp(a *app) *cobra.Command {
 		),
 		Args: positional(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return interruptible(cmd.Context(), func(ctx context.Context) error { return runUp(ctx, a) })
+			return a.interruptible(cmd.Context(), func(ctx context.Context) error { return runUp(ctx, a) })
 		},
 	}
 }

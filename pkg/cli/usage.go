@@ -64,6 +64,9 @@ func flagFault(cmd *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := missing.GetSpecifiedName()
 		if missing.GetSpecifiedShortnames() != "" {
+			if word := "-" + missing.GetSpecifiedShortnames(); takesMessage(cmd) {
+				return messageFault(cmd, "-"+name, word)
+			}
 			return usageFault(cmd, "%q has no flag %q", cmd.CommandPath(), "-"+name)
 		}
 		var known []string
@@ -76,6 +79,9 @@ func flagFault(cmd *cobra.Command, err error) error {
 			return fault.New(fault.Usage, fmt.Sprintf("did you mean %q?", "--"+near),
 				"%q has no flag %q", cmd.CommandPath(), "--"+name)
 		}
+		if takesMessage(cmd) && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz-") != "" {
+			return messageFault(cmd, "--"+name, "--"+name)
+		}
 		return usageFault(cmd, "%q has no flag %q", cmd.CommandPath(), "--"+name)
 	}
 	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
@@ -85,6 +91,21 @@ func flagFault(cmd *cobra.Command, err error) error {
 		return usageFault(cmd, "%q cannot be %q", "--"+bad.GetFlag().Name, bad.GetValue())
 	}
 	return usageFault(cmd, "%w", err)
+}
+
+// takesMessage reports whether a word that looks like a flag may have been meant
+// as the message of a turn.
+func takesMessage(cmd *cobra.Command) bool {
+	return strings.Contains(cmd.Use, " MESSAGE") && cmd.Flags().NArg() == 0
+}
+
+func messageFault(cmd *cobra.Command, flag, word string) error {
+	quoted := shellWord(word)
+	if quoted == word {
+		quoted = `"` + word + `"`
+	}
+	return fault.New(fault.Usage, fmt.Sprintf("if it is the message: %s -- %s", cmd.CommandPath(), quoted),
+		"%q has no flag %q", cmd.CommandPath(), flag)
 }
 
 func dashed(name, shorthands string) string {

@@ -33,10 +33,15 @@ func newVersion(a *app) *cobra.Command {
 			"flisk version --json", "for a script",
 		),
 		RunE: func(*cobra.Command, []string) error {
-			info, _ := debug.ReadBuildInfo()
-			return runVersion(a, versionOf(info))
+			return runVersion(a, thisVersion())
 		},
 	}
+}
+
+// thisVersion is the version of the running program.
+func thisVersion() VersionJSON {
+	info, _ := debug.ReadBuildInfo() // nil when there is none
+	return versionOf(info)
 }
 
 // versionOf reads what the linker wrote down; info is nil in a binary without.

@@ -44,10 +44,10 @@ func (v VolumeJSON) state() string {
 	switch {
 	case v.Problem != "":
 		return "cannot be read: " + v.Problem
-	case v.Created:
-		return "new"
-	case !v.Exists:
+	case !v.Exists && !v.Created:
 		return "not there yet"
+	case v.Sessions == 0: // also after a first up that failed
+		return "new, no session yet"
 	default:
 		return fmt.Sprintf("existing (%s)", console.Count(v.Sessions, "session"))
 	}
