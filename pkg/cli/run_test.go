@@ -56,6 +56,21 @@ func TestStatusGolden(t *testing.T) {
 	}
 }
 
+// What a killed gateway process left is told as what it is, with the way back.
+func TestStatusAfterTheGatewayWasKilled(t *testing.T) {
+	t.Parallel()
+	left := runtime.Observed{Running: true, Replicas: []runtime.Replica{{Agent: "bot", Name: "bot-1", State: runtime.Draining, PID: 4711}}, Stale: []string{"it was killed; flisk up"}}
+	got := run{driver: observing(left)}.do(t, "status", "-C", projectDir(t, false))
+	if got.code != 0 || !strings.Contains(got.out, " 4711  -  ") || !strings.Contains(got.out, "\ngateway  does not run\n") || got.err != "warning: it was killed; flisk up\n" {
+		t.Errorf("got %+v", got)
+	}
+	hung := runtime.Observed{Running: true, GatewayPID: 4242}
+	got = run{driver: observing(hung)}.do(t, "status", "-C", projectDir(t, false))
+	if !strings.Contains(got.out, "gateway  does not answer (process 4242)\n") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestStatusJSON(t *testing.T) {
 	t.Parallel()
 	started := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -137,12 +137,16 @@ func replicaTable(replicas []runtime.Replica, now time.Time) console.Table {
 		if r.PID > 0 {
 			pid = strconv.Itoa(r.PID)
 		}
+		since := "-" // of what a killed supervisor left nobody knows any more
+		if !r.Started.IsZero() {
+			since = console.Ago(r.Started, now)
+		}
 		t.Rows = append(t.Rows, []console.Cell{
 			{Text: r.Agent, Style: console.Strong},
 			{Text: r.Name},
 			{Text: string(r.State), Style: stateStyle(r.State)},
 			{Text: pid},
-			{Text: console.Ago(r.Started, now)},
+			{Text: since},
 			{Text: strconv.Itoa(r.Restarts)},
 			{Text: r.Code, Style: console.Quiet},
 		})
