@@ -19,19 +19,20 @@ import (
 // a later file wins. A file that does not exist is skipped. Values arrive as
 // written: quotes are taken off and comments left out, and "$" is a character
 // like any other. A name without "=" takes its value from the environment of
-// this process, and is left out when it has none.
+// this process, and is left out when it has none. What is not a regular file, or
+// is larger than 1 MiB, is an error.
 //
 // Errors are faults of kind Usage. They never show a line of a file: it may be
 // half of a secret.
 func LoadEnv(paths []string) ([]string, error) {
 	all := map[string]string{}
 	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+		data, err := read(path)
 		if err != nil {
-			return nil, fault.New(fault.Usage, "", "cannot read env file %q: %w", path, cause(err))
+			return nil, err
 		}
 		vars, err := parseEnv(data)
 		if err != nil {

@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -83,7 +85,24 @@ func TestEnvErrorsShowNoSecret(t *testing.T) {
 			t.Errorf("%s: %q", name, f.Message)
 		}
 	}
-	if _, err := LoadEnv([]string{t.TempDir()}); err == nil || !strings.Contains(usage(t, err).Message, "is a directory") {
-		t.Errorf("a directory: %v", err)
+}
+
+// Nobody writes to the pipe here, so opening it would wait for ever.
+func TestEnvFileThatIsNone(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		t.TempDir(): "it is a directory",
+		pipe:        "it is not a regular file",
+		os.DevNull:  "it is not a regular file",
+		envFile(t, "A="+strings.Repeat("x", maxFile)): "it is larger than 1 MiB",
+	} {
+		_, err := LoadEnv([]string{path})
+		if f := usage(t, err); !strings.Contains(f.Message, want) || !strings.Contains(f.Message, strconv.Quote(path)) {
+			t.Errorf("%q: %q", path, f.Message)
+		}
 	}
 }

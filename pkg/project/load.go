@@ -16,7 +16,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 )
 
-// maxFile bounds flisk.yaml. One that people edit has a few kilobytes.
+// maxFile bounds flisk.yaml and env files. What people edit has a few kilobytes.
 const maxFile = 1 << 20
 
 // Load reads the flisk.yaml of dir, or of the nearest directory above it that
@@ -71,7 +71,7 @@ func Find(dir string) (string, error) {
 	}
 }
 
-// read returns the content of the file, if it is one that can be a flisk.yaml.
+// read returns the content of a file, if it is one that people can have written.
 // The kind is looked at before the file is opened: opening a pipe would wait.
 func read(path string) ([]byte, error) {
 	refuse := func(hint string, format string, args ...any) error {
