@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,8 +72,10 @@ func (l *logFile) write(replica, text string) error {
 	return err
 }
 
+// rotate begins a new file. There may be nothing to rename: an earlier rotation
+// came that far, and could not make the new file.
 func (l *logFile) rotate() error {
-	if err := os.Rename(l.path, l.path+".1"); err != nil {
+	if err := os.Rename(l.path, l.path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	old := l.f

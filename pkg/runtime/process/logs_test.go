@@ -284,3 +284,28 @@ func TestLogThatCannotBeWritten(t *testing.T) {
 		t.Errorf("await: %+v, %v", reply, err)
 	}
 }
+
+// A rotation that came as far as the new name, and then had no descriptor for a
+// new file, is finished by the next line.
+func TestLogRotationThatStopsHalfWay(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "bot.log")
+	log, err := openLog(path, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.close()
+	if err := log.write("bot-1", strings.Repeat("x", 90)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.write("bot-1", "after it"); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil || !strings.HasSuffix(string(data), " bot-1 after it\n") {
+		t.Errorf("the new file holds %q, %v", data, err)
+	}
+}
