@@ -145,7 +145,12 @@ func TestC18_AnotherVolumeIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("is gone or was emptied")
-	if err := os.Remove(r.place().volume); err != nil {
+	other, _, err := checkpoint.InitVolume(r.place().volume)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("is another volume (" + other + ") than")
+	if err := os.RemoveAll(r.place().volume); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(away, r.place().volume); err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 // memory is what is remembered of a project between runs: which volume its
-// conversations are in, and whose may be left alone. Without it an emptied or exchanged volume would look
-// like a new project.
+// conversations are in, and whose may be left alone. Without it an emptied or
+// exchanged volume would look like a new project.
 type memory struct {
 	Version  int    `json:"version"`
 	Runtime  string `json:"runtime"`
