@@ -100,11 +100,12 @@ func runLogs(ctx context.Context, a *app, o logsOptions) error {
 const stampLayout = "2006-01-02T15:04:05.000Z07:00"
 
 // printLogLine prints the time and the replica before a line. Who pipes the
-// lines on gets full times, and the text as it was written.
+// lines on gets full times and whole lines, and no escape sequences either: what
+// the pipe leads to is often a terminal. The bytes as written are in --json.
 func (a *app) printLogLine(l runtime.Line) {
 	out := a.streams.Out
 	if !out.ForPeople() {
-		_, _ = fmt.Fprintf(out.Raw(), "%s %s %s\n", l.Time.UTC().Format(stampLayout), l.Replica, l.Text) // Failed tells
+		_, _ = fmt.Fprintf(out.Raw(), "%s %s %s\n", l.Time.UTC().Format(stampLayout), l.Replica, console.Text(l.Text)) // Failed tells
 		return
 	}
 	stamp, replica := l.Time.Local().Format("15:04:05"), console.Line(l.Replica)

@@ -221,7 +221,7 @@ func TestLogs(t *testing.T) {
 	t.Parallel()
 	dir := projectDir(t, false)
 	got := run{driver: logDriver()}.do(t, "logs", "-C", dir)
-	want := "2026-01-02T03:04:05.120Z bot-1 listening\n2026-01-02T03:04:05.120Z bot-1 \x1b[31mred\tand " + strings.Repeat("long ", 20) + "\n"
+	want := "2026-01-02T03:04:05.120Z bot-1 listening\n2026-01-02T03:04:05.120Z bot-1 " + `\x1b[31mred    and ` + strings.Repeat("long ", 20) + "\n"
 	if got.code != 0 || got.out != want || got.err != "" {
 		t.Errorf("on a pipe: %+v", got)
 	}

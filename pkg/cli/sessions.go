@@ -368,7 +368,7 @@ func (a *app) printMessage(role string, roles int, content json.RawMessage) {
 	}
 	label := console.Cut(console.Line(role), roles)
 	pad := strings.Repeat(" ", max(0, roles-len(label))+2)
-	text := console.Fold(out.Foreign(readable(content)), out.Columns(), strings.Repeat(" ", roles+2))
+	text := console.Fold(console.Text(readable(content)), out.Columns(), strings.Repeat(" ", roles+2))
 	_, _ = io.WriteString(out, style.Render(label)+pad) // Failed tells
 	if out.ForPeople() {
 		fmt.Fprintln(out, text)

@@ -93,18 +93,8 @@ func (o *Output) Columns() int {
 	return max(0, o.Width())
 }
 
-// ForPeople reports whether what is written ends before somebody's eyes, so that
-// foreign text must be made harmless. A pipe or a file gets bytes unchanged.
+// ForPeople reports whether what is written ends before somebody's eyes.
 func (o *Output) ForPeople() bool { return o.Terminal || o.Colour }
-
-// Foreign is text of an agent or a model as it goes to this output: made
-// harmless by [Text] where people look at it, unchanged elsewhere.
-func (o *Output) Foreign(text string) string {
-	if o.ForPeople() {
-		return Text(text)
-	}
-	return text
-}
 
 // Failed returns the first error that writing met. A full disk or a closed pipe
 // must not look like success.
