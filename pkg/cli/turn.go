@@ -183,20 +183,6 @@ func (a *app) printReply(reply json.RawMessage) {
 	fmt.Fprintln(out, console.Fold(console.Text(readable(reply)), out.Columns(), ""))
 }
 
-// readable is a JSON value as people read it: a string as its text, anything
-// else indented.
-func readable(value json.RawMessage) string {
-	text := turn.Text(value)
-	if len(value) == 0 || value[0] == '"' {
-		return text
-	}
-	var out strings.Builder
-	if encode(&out, value, "  ") != nil {
-		return text
-	}
-	return strings.TrimSuffix(out.String(), "\n")
-}
-
 // printMeta tells on stderr what the turn was.
 func (a *app) printMeta(got answer, took time.Duration, newID bool) {
 	err := a.streams.Err
