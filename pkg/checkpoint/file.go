@@ -30,8 +30,8 @@ type Options struct {
 	// CacheBytes bounds the memory of loaded sessions that nobody holds,
 	// roughly; 0 is 64 MiB. A negative number loads every session anew.
 	CacheBytes int64
-	// CacheSessions bounds their number, and thereby two open files for each;
-	// 0 is 512.
+	// CacheSessions bounds their number; 0 is 512. Each has two files open, and
+	// together they never take more than a quarter of what the process may have.
 	CacheSessions int
 	// Log takes what people should know of: repairs, and writes that failed.
 	// nil logs nothing.
@@ -57,6 +57,7 @@ const (
 type File struct {
 	reader
 	dir     string
+	bare    durable.FS // root without the second try: what makes room must not ask for it
 	secret  []byte
 	replica string
 	options Options
@@ -113,6 +114,7 @@ func newFile(dir string, root durable.FS, o Options) *File {
 	if o.CacheSessions == 0 {
 		o.CacheSessions = defaultCacheSessions
 	}
+	o.CacheSessions = idleLimit(o.CacheSessions, durable.MaxOpenFiles())
 	if o.now == nil {
 		o.now = time.Now
 	}
@@ -123,9 +125,10 @@ func newFile(dir string, root durable.FS, o Options) *File {
 		o.replica = newUUID()
 	}
 	f := &File{
-		reader: reader{root: root, agent: o.Agent}, dir: dir, options: o, log: o.Log, replica: o.replica,
+		reader: reader{agent: o.Agent}, bare: root, dir: dir, options: o, log: o.Log, replica: o.replica,
 		closing: make(chan struct{}), entries: map[string]*entry{}, idle: list.New(), shards: map[string]bool{},
 	}
+	f.root = roomyFS{root, f.makeRoom}
 	f.writable.Store(true)
 	return f
 }

@@ -101,6 +101,7 @@ func TestTooDeepIsTooLarge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(s.Release)
 			if _, err := s.Begin(Begin{Input: v}); !errors.Is(err, ErrTooLarge) {
 				t.Errorf("%s: input of depth %d: %.200v", name, deep, err)
 			}
@@ -173,6 +174,7 @@ func grow(t *testing.T, f *File, rewrite func(turn int)) (refused int) {
 		if err != nil {
 			t.Fatalf("turn %d: %v", n, err)
 		}
+		t.Cleanup(s.Release)
 		if _, err := s.Begin(Begin{Input: quoted("in")}); err != nil {
 			t.Fatal(err)
 		}

@@ -156,7 +156,7 @@ func (f *File) giveSpaceBack(e *entry) {
 	if ok, err := e.lock.TryLock(durable.OpLockTry, durable.Exclusive); err != nil || !ok {
 		return
 	}
-	info, err := f.root.Stat(durable.OpSessionStat, e.who.path())
+	info, err := f.bare.Stat(durable.OpSessionStat, e.who.path())
 	if err == nil && info.ID == s.id && info.Size == s.size {
 		_ = s.file.Truncate(durable.OpTrim, s.size) // the same size: only what is behind it goes
 	}

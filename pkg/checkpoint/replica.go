@@ -88,7 +88,7 @@ func (f *File) note(e *entry) error {
 // unnote removes the entry: no turn of the session is open here. The caller has
 // the queue.
 func (f *File) unnote(e *entry) {
-	if e.noted && f.root.Remove(durable.OpEntryRemove, f.openList(f.replica)+"/"+e.who.name) == nil {
+	if e.noted && f.bare.Remove(durable.OpEntryRemove, f.openList(f.replica)+"/"+e.who.name) == nil {
 		e.noted = false // otherwise it stays, and says only where to look
 	}
 }

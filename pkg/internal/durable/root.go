@@ -3,6 +3,7 @@ package durable
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"syscall"
@@ -43,6 +44,15 @@ func MakeRoot(dir string) error {
 	}
 	defer d.Close()
 	return d.Sync()
+}
+
+// MaxOpenFiles is how many files this process may have open at once.
+func MaxOpenFiles() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 256 // what the most modest systems give
+	}
+	return int(min(limit.Cur, math.MaxInt32)) // "unlimited" is more
 }
 
 // rootFS is the real file system.
