@@ -147,10 +147,10 @@ func converge(desired Desired, observed Observed) Plan {
 			ref := Ref{want.Agent, name, 0}
 			if r, ok := fitting(at, want); ok {
 				ref.Generation = r.Generation
-				if r.State != Ready {
+				if r.State != Ready && r.State != Waiting {
 					awaits = append(awaits, ref.step(Await, "it is "+string(r.State)))
-					waited = true
 				}
+				waited = waited || r.State != Ready
 			} else {
 				why := replaceCause(at, want)
 				ref.Generation = newest(at) + 1

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -71,12 +72,13 @@ await          bot-1.1           it is failing
 confirm        bot               done means that clients get answers
 `},
 		{"an up that was killed before its switch is finished", bot(1, "c2", "s1"),
-			running(replica("bot-1", 1, "c1", "s1"), replica("bot-1", 2, "c2", "s1").in(Ready, false)), OpUp, `
+			running(replica("bot-1", 1, "c1", "s1"), replica("bot-1", 2, "c2", "s1").in(Waiting, false)), OpUp, `
 switch routes  bot-1.2           these are ready and as desired
+confirm        bot               done means that clients get answers
 stop           bot-1.1           replaced by bot-1.2
 `},
 		{"an up that was killed after its switch is finished", bot(1, "c2", "s1"),
-			running(replica("bot-1", 1, "c1", "s1").in(Ready, false), replica("bot-1", 2, "c2", "s1")), OpUp, `
+			running(replica("bot-1", 1, "c1", "s1").in(Waiting, false), replica("bot-1", 2, "c2", "s1")), OpUp, `
 stop           bot-1.1           replaced by bot-1.2
 `},
 		{"going back to what still serves", bot(1, "c1", "s1"),
@@ -135,14 +137,18 @@ stop gateway                     down was asked for
 // otherwise a second up would not be a no-op.
 func TestC19_PlansConverge(t *testing.T) {
 	t.Parallel()
-	states := []State{Starting, Ready, Draining, Failing}
+	states := []State{Starting, Ready, Draining, Failing} // Ready is Waiting where it does not serve
 	for _, desired := range []Desired{bot(1, "c1", "s1"), bot(2, "c1", "s1"), {Gateway: here}} {
 		for i := range 2 * 2 * 4 * 2 {
 			for j := range 2 * 2 * 4 * 2 {
 				var seen []Replica
 				for generation, k := range []int{i, j} {
 					r := replica("bot-1", generation+1, []string{"c1", "c0"}[k&1], []string{"s1", "s0"}[k>>1&1])
-					seen = append(seen, r.in(states[k>>2&3], k>>4 == 1))
+					r = r.in(states[k>>2&3], k>>4 == 1)
+					if r.State == Ready && !r.Serving {
+						r.State = Waiting
+					}
+					seen = append(seen, r)
 				}
 				after := simulate(running(seen...), NewPlan(desired, running(seen...), OpUp), desired)
 				if again := NewPlan(desired, after, OpUp); len(again) > 0 {
@@ -165,15 +171,21 @@ func simulate(o Observed, plan Plan, desired Desired) Observed {
 			r = replica(s.Replica, s.Generation, desired.Agents[0].Code, desired.Agents[0].Settings)
 			replicas[s.Ref()] = r.in(Starting, false)
 		case Await:
-			replicas[s.Ref()] = r.in(Ready, r.Serving)
+			replicas[s.Ref()] = r.in(Waiting, false)
+			if r.Serving {
+				replicas[s.Ref()] = r.in(Ready, true)
+			}
 		case Stop:
 			delete(replicas, s.Ref())
 		case Switch:
 			for ref, r := range replicas {
-				replicas[ref] = r.in(r.State, false)
-			}
-			for _, ref := range s.Serve {
-				replicas[ref] = replicas[ref].in(replicas[ref].State, true)
+				switch serves := slices.Contains(s.Serve, ref); {
+				case r.State == Ready && !serves:
+					r.State = Waiting
+				case r.State == Waiting && serves:
+					r.State = Ready
+				}
+				replicas[ref] = r.in(r.State, slices.Contains(s.Serve, ref))
 			}
 		}
 	}

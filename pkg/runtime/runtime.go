@@ -36,7 +36,7 @@ type Replica struct {
 	Restarts   int    // of this generation: exits that nobody asked for
 	Code       string // source hash of what it runs
 	Settings   string // identifies the settings that it was started with
-	Detail     string // why, when it is Failing
+	Detail     string // why, when it is Failing, Waiting or LeftBehind
 }
 
 // State of a replica.
@@ -45,9 +45,14 @@ type State string
 // The states of a replica.
 const (
 	Starting State = "starting" // not ready yet
+	Waiting  State = "waiting"  // ready, and gets no requests: an Up has not come to its end
 	Ready    State = "ready"    // serves turns
 	Draining State = "draining" // finishes what it accepted
 	Failing  State = "failing"  // exited before it was ready; waits for its next start
+
+	// LeftBehind is one whose process is gone, and whose keeper is: what it had
+	// started still runs. The next Up or Down ends that.
+	LeftBehind State = "left-behind"
 )
 
 // LogOptions select log lines.

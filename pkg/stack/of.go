@@ -66,24 +66,13 @@ func instanceVolume(volume, instance string) string {
 	return volume + suffix
 }
 
-// Budgets nest: turn timeout < drain < stop grace < driver timeout < command
-// timeout. Each has time to see the one inside it end by itself.
+// Budgets nest: turn timeout < drain < stop grace < driver timeout. Each has time
+// to see the one inside it end by itself.
 const (
-	stopMargin    = 10 * time.Second // drain ended, exit seen
-	driverMargin  = 10 * time.Second // killed after its grace, reaped, recorded
-	commandMargin = 30 * time.Second // the gateway stopped after its agents, told to people
+	stopMargin   = 10 * time.Second // drain ended, exit seen
+	driverMargin = 10 * time.Second // its requests let go, killed after its grace, reaped
 )
 
-// DriverTimeout is how long a runtime may take to stop one replica, a kill at
-// the end of the grace included.
-func (a Agent) DriverTimeout() time.Duration { return a.StopGrace + driverMargin }
-
-// CommandTimeout is how long a command that stops the whole stack may take.
-// Agents stop side by side.
-func (s Stack) CommandTimeout() time.Duration {
-	longest := time.Duration(0)
-	for _, a := range s.Agents {
-		longest = max(longest, a.DriverTimeout())
-	}
-	return longest + commandMargin
-}
+// DriverTimeout is how long a runtime may take to stop a replica that has this
+// grace, a kill at its end included.
+func DriverTimeout(grace time.Duration) time.Duration { return grace + driverMargin }

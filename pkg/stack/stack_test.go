@@ -77,18 +77,14 @@ func TestVolumeOfAnInstance(t *testing.T) {
 
 func TestBudgetsNest(t *testing.T) {
 	t.Parallel()
-	s := Of(sample(), "")
-	for _, a := range s.Agents {
-		budgets := []time.Duration{a.TurnTimeout, a.Drain, a.StopGrace, a.DriverTimeout(), s.CommandTimeout()}
+	for _, a := range Of(sample(), "").Agents {
+		budgets := []time.Duration{a.TurnTimeout, a.Drain, a.StopGrace, DriverTimeout(a.StopGrace)}
 		if !slices.IsSorted(budgets) || len(slices.Compact(slices.Clone(budgets))) != len(budgets) {
 			t.Errorf("agent %q: budgets %v do not nest", a.Name, budgets)
 		}
 		if a.StopGrace != a.Drain+10*time.Second {
 			t.Errorf("agent %q: stop grace %s after a drain of %s", a.Name, a.StopGrace, a.Drain)
 		}
-	}
-	if (Stack{}).CommandTimeout() <= 0 {
-		t.Error("a stack without agents has no time to stop")
 	}
 }
 

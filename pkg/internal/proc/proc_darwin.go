@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -30,6 +31,15 @@ func look(pid int) (snapshot, error) {
 		group:  int(info.Eproc.Pgid),
 		zombie: info.Proc.P_stat == stateZombie,
 	}, nil
+}
+
+// groupRuns reports whether a process that is no zombie is in the group.
+func groupRuns(group int) (bool, error) {
+	infos, err := unix.SysctlKinfoProcSlice("kern.proc.pgrp", group)
+	if err != nil {
+		return false, fmt.Errorf("process group %d: %w", group, err)
+	}
+	return slices.ContainsFunc(infos, func(info unix.KinfoProc) bool { return info.Proc.P_stat != stateZombie }), nil
 }
 
 // startText has a fixed width, so that texts compare as times do.

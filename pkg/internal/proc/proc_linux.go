@@ -58,6 +58,28 @@ func parseStat(stat []byte) (snapshot, error) {
 	return snapshot{start: fields[start], group: pgrp, zombie: strings.Contains("ZXx", fields[state])}, nil
 }
 
+// groupRuns reports whether a process that is no zombie is in the group.
+func groupRuns(group int) (bool, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue // not a process
+		}
+		switch s, err := look(pid); {
+		case errors.Is(err, os.ErrProcessDone):
+		case err != nil:
+			return false, err
+		case s.group == group && !s.zombie:
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 func bootID() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id)), err

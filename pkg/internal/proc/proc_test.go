@@ -260,6 +260,7 @@ func TestGroupSignalReachesGrandchildren(t *testing.T) {
 				}
 				p.reap(t)
 			}
+			wantGroup(t, leader, true)
 			if err := leader.SignalGroup(syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
@@ -269,6 +270,7 @@ func TestGroupSignalReachesGrandchildren(t *testing.T) {
 			if err := leader.Wait(soon(t)); err != nil {
 				t.Errorf("the leader: %v", err)
 			}
+			wantGroup(t, leader, false) // also while it is a zombie
 		})
 	}
 }
@@ -291,10 +293,19 @@ func TestGroupThatIsNotTheProcesssOwn(t *testing.T) {
 	wantAlive(t, p.Identity, true)
 }
 
+func wantGroup(t *testing.T, id Identity, want bool) {
+	t.Helper()
+	if alive, err := id.GroupAlive(); alive != want || err != nil {
+		t.Errorf("group %d: alive %t, want %t: %v", id.Group, alive, want, err)
+	}
+}
+
 func TestZeroIdentityIsNoProcess(t *testing.T) {
 	t.Parallel()
 	var none Identity
 	wantAlive(t, none, false)
+	wantGroup(t, none, false)
+	wantGroup(t, Identity{PID: 1, Group: 1}, false)
 	wantGone(t, none.Signal(0))
 	wantGone(t, Identity{PID: -1}.Signal(0))
 	if err := none.Wait(soon(t)); err != nil {

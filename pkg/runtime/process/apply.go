@@ -12,6 +12,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
@@ -183,7 +184,7 @@ func (a *apply) await(ctx context.Context, ref runtime.Ref) error {
 
 func (a *apply) switchRoutes(ctx context.Context, serve []runtime.Ref) error {
 	a.switched = true // also when the answer gets lost
-	return a.client.call(ctx, pathSwitch, a.target.routes(serve), nil)
+	return a.client.call(ctx, pathSwitch, routesOf(a.d.o.Stack, serve), nil)
 }
 
 // confirm asks for an agent's readiness as a client does, until it is answered
@@ -221,7 +222,7 @@ func (a *apply) confirm(ctx context.Context, agent string) error {
 // stop takes a replica through its drain, and tells end how that went. Only
 // Force makes it shorter, never ctx.
 func (a *apply) stop(ctx context.Context, end func(string, error), request stopRequest) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.grace+stopSlack)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stack.DriverTimeout(a.grace))
 	defer cancel()
 	began := time.Now()
 
@@ -271,7 +272,7 @@ func (d *Driver) shutDown(ctx context.Context, c *client) error {
 	if err := c.call(ctx, pathShutdown, stopRequest{}, nil); err != nil && !unreachable(err) {
 		return err
 	}
-	gone, err := d.waitGone(ctx, id, time.Now().Add(copyGrace+stopSlack))
+	gone, err := d.waitGone(ctx, id, time.Now().Add(gatewayTimeout))
 	if err == nil && !gone {
 		err = d.endSupervisor(ctx, id)
 	}

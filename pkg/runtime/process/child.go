@@ -24,15 +24,10 @@ import (
 
 // How a replica is asked whether it is ready.
 const (
-	startPoll  = 25 * time.Millisecond // until it first is
-	readyPoll  = 100 * time.Millisecond
-	askTimeout = 2 * time.Second // for one answer
+	startPoll  = 25 * time.Millisecond  // until it first is
+	readyPoll  = 250 * time.Millisecond // from then on; it is most of what an idle stack costs
+	askTimeout = 2 * time.Second        // for one answer
 )
-
-// logTail is how long the output of a dead process is waited for. Its group is
-// dead as well then, so only a process that left the group can keep the pipe
-// open.
-const logTail = 2 * time.Second
 
 // lifelineFD is where a replica finds its end of the supervisor's pipe: the
 // first descriptor after the standard ones.
@@ -42,7 +37,8 @@ const lifelineFD = 3
 type child struct {
 	cmd      *exec.Cmd
 	record   record
-	path     string // of the record
+	dir      *os.Root // of record and socket
+	name     string   // of its files there, without their suffixes
 	endpoint stack.Endpoint
 	started  time.Time
 	lifeline *os.File // closing it tells the process to drain
@@ -54,7 +50,7 @@ type child struct {
 // launch starts a process of the replica: n counts them from 0.
 func (k *keeper) launch(n int) (*child, error) {
 	name := incarnation(k.Replica, k.Generation, n)
-	socket := filepath.Join(k.dir, name+socketSuffix)
+	socket := filepath.Join(k.dir.Name(), name+socketSuffix)
 	env := k.Env
 	env.Listen, env.Lifeline = "unix:"+socket, lifelineFD
 
@@ -72,7 +68,7 @@ func (k *keeper) launch(n int) (*child, error) {
 	cmd := &exec.Cmd{
 		Path:        k.Binary,
 		Args:        []string{filepath.Base(k.Binary)},
-		Dir:         k.WorkDir,
+		Dir:         k.workDir(),
 		Env:         append(slices.Clone(k.Inherit), env.Encode()...),
 		Stdout:      outW,
 		Stderr:      outW,
@@ -84,7 +80,8 @@ func (k *keeper) launch(n int) (*child, error) {
 	}
 	c := &child{
 		cmd:      cmd,
-		path:     filepath.Join(k.dir, name+recordSuffix),
+		dir:      k.dir,
+		name:     name,
 		endpoint: stack.Endpoint{Replica: name, Network: "unix", Address: socket},
 		started:  time.Now(),
 		lifeline: lifelineW,
@@ -95,7 +92,7 @@ func (k *keeper) launch(n int) (*child, error) {
 	id := proc.Identity{PID: cmd.Process.Pid, Start: start, Group: cmd.Process.Pid}
 	c.record = record{Identity: id, Ref: k.Ref, Socket: socket, Code: k.Code, Grace: k.Grace}
 	if err == nil {
-		err = writeFile(c.path, c.record)
+		err = writeFile(filepath.Join(k.dir.Name(), name+recordSuffix), c.record)
 	}
 	go c.reap(outR, k.output)
 	if err != nil { // without a record nobody would find it again
@@ -105,6 +102,20 @@ func (k *keeper) launch(n int) (*child, error) {
 		return nil, fmt.Errorf("write its record: %w", err)
 	}
 	return c, nil
+}
+
+// workDir is where the next process runs. A project that was moved has left an
+// empty place there, and the agent is to serve on until an up tells where it is.
+func (k *keeper) workDir() string {
+	info, err := os.Stat(k.WorkDir)
+	moved := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir()
+	if moved && !k.moved {
+		k.note(fmt.Sprintf("its directory %q is gone, so it runs in %q until flisk up is called from where the project is now", k.WorkDir, k.dir.Name()))
+	}
+	if k.moved = moved; moved {
+		return k.dir.Name()
+	}
+	return k.WorkDir
 }
 
 // reap waits for the process, ends what it leaves in its group, and reads its
@@ -141,10 +152,8 @@ func (c *child) kill() {
 // cleanUp removes what the process leaves in the run directory.
 func (c *child) cleanUp() {
 	_ = c.lifeline.Close()
-	for _, path := range []string{c.record.Socket, c.path} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			continue // the run directory is removed as a whole in the end
-		}
+	for _, suffix := range []string{socketSuffix, recordSuffix} {
+		_ = c.dir.Remove(c.name + suffix) // the run directory is removed as a whole in the end
 	}
 }
 

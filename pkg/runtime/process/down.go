@@ -10,19 +10,11 @@ import (
 // it: a drain that is cut loses what it was for. Options.Force does.
 func (d *Driver) Down(ctx context.Context, p runtime.Progress) (runtime.Report, error) {
 	report := runtime.Report{Volume: d.o.Stack.Volume.Name, Place: d.place.volume}
-	release, err := d.lockOperation(ctx, p)
+	l, release, err := d.begin(ctx, p)
 	if err != nil {
 		return report, err
 	}
 	defer release()
-
-	l, err := d.look(ctx)
-	if err != nil {
-		return report, err
-	}
-	if err := d.refuseOther(l); err != nil {
-		return report, err
-	}
 	ctx = context.WithoutCancel(ctx)
 	if l.answer != nil {
 		plan := runtime.NewPlan(runtime.Desired{}, d.observed(l), runtime.OpDown)
@@ -30,7 +22,6 @@ func (d *Driver) Down(ctx context.Context, p runtime.Progress) (runtime.Report, 
 		if err := d.newApply(p, l).run(ctx, plan); err != nil {
 			return report, err
 		}
-		l.alive = false // the plan saw to its end
 	}
 	cleared, err := d.clear(ctx, p, l)
 	report.Changed = report.Changed || cleared

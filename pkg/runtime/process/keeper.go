@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -25,7 +26,7 @@ const lastLines = 20
 // told to stop. Its goroutine is run; everything else may be called at once.
 type keeper struct {
 	startRequest
-	dir string       // where sockets and records go
+	dir *os.Root     // where sockets and records go
 	log *logFile     // of the agent; shared with other replicas
 	say func(string) // a line for the supervisor's own log
 	hub hub
@@ -35,6 +36,7 @@ type keeper struct {
 	done     chan struct{} // closed by the supervisor when run returned
 	budget   time.Duration // of the stop; set before stopping is closed
 	once     struct{ stop, force sync.Once }
+	moved    bool // the last launch found no WorkDir; of run
 
 	mu       sync.Mutex
 	news     chan struct{} // closed, and replaced, at every change of what is below
@@ -59,7 +61,7 @@ type hub interface {
 	letGo(e stack.Endpoint)
 }
 
-func newKeeper(r startRequest, dir string, log *logFile, say func(string), h hub) *keeper {
+func newKeeper(r startRequest, dir *os.Root, log *logFile, say func(string), h hub) *keeper {
 	return &keeper{
 		startRequest: r, dir: dir, log: log, say: say, hub: h,
 		stopping: make(chan struct{}), forced: make(chan struct{}), done: make(chan struct{}),

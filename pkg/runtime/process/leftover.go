@@ -18,9 +18,8 @@ const (
 	noticeTime = 2 * time.Second
 
 	gonePoll   = 25 * time.Millisecond
-	forcedTime = time.Second     // to end by itself, when a wait was forced
-	killTime   = 5 * time.Second // from SIGKILL to the end of a process
-	closeTime  = time.Second     // from the end of a process to that of its sockets and locks
+	forcedTime = time.Second // to end by itself, when a wait was forced
+	closeTime  = time.Second // from the end of a process to that of its sockets and locks
 )
 
 // sweep ends what a killed supervisor left, and removes the run directory. It
@@ -137,12 +136,9 @@ func (d *Driver) waitGone(ctx context.Context, id proc.Identity, deadline time.T
 // endSupervisor ends one that does not answer: SIGTERM makes it drain like an
 // asked one, and SIGKILL leaves the rest to sweep.
 func (d *Driver) endSupervisor(ctx context.Context, id proc.Identity) error {
-	grace := time.Minute
-	if s, err := d.place.settings(); err == nil {
-		grace = s.Grace
-	}
+	deadline := time.Now().Add(d.place.supervisorTimeout())
 	_ = id.Signal(syscall.SIGTERM) // an error: it is gone by now
-	gone, err := d.waitGone(ctx, id, time.Now().Add(grace+stopSlack))
+	gone, err := d.waitGone(ctx, id, deadline)
 	if err != nil || gone {
 		return err
 	}

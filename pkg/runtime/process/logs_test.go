@@ -277,7 +277,7 @@ func TestLogThatCannotBeWritten(t *testing.T) {
 	if err := log.close(); err != nil {
 		t.Fatal(err)
 	}
-	k := newKeeper(startRequest{}, "", log, func(string) {}, nil)
+	k := newKeeper(startRequest{}, nil, log, func(string) {}, nil)
 	k.output("still here")
 	reply, err := k.await(context.Background(), 0)
 	if err != nil || !slices.Equal(reply.Log, []string{"still here"}) {

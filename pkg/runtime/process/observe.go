@@ -18,8 +18,9 @@ type look struct {
 	err        error         // why it does not
 	supervisor proc.Identity // its record
 	recorded   bool          // there is that record
-	alive      bool          // its process is
-	left       []record      // living replicas whose supervisor is gone
+	silent     bool          // its process lives, and does not answer
+	left       []record      // replicas whose supervisor is gone and that still run
+	members    []record      // replicas that are gone as well, and left something in their group
 }
 
 // look asks the supervisor, and the records when nobody answers.
@@ -29,12 +30,8 @@ func (d *Driver) look(ctx context.Context) (look, error) {
 	if l.exists, err = d.place.runDirExists(); err != nil || !l.exists {
 		return l, err
 	}
-	if l.supervisor, l.recorded = d.place.supervisor(); l.recorded {
-		if l.alive, err = l.supervisor.Alive(); err != nil {
-			return l, err
-		}
-	}
-
+	// Read before it is asked: one that starts in between has no record yet.
+	l.supervisor, l.recorded = d.place.supervisor()
 	asking, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
 	var answer observeReply
@@ -45,14 +42,26 @@ func (d *Driver) look(ctx context.Context) (look, error) {
 	if ctx.Err() != nil {
 		return l, context.Cause(ctx)
 	}
-	if !l.alive {
-		for _, r := range d.place.records() {
-			switch alive, err := r.Alive(); {
-			case err != nil:
-				return l, err
-			case alive:
-				l.left = append(l.left, r)
-			}
+	// Looked for after it was asked: one that dies in between is dead.
+	if l.recorded {
+		if l.silent, err = l.supervisor.Alive(); err != nil || l.silent {
+			return l, err
+		}
+	}
+	for _, r := range d.place.records() {
+		alive, err := r.Alive()
+		if err != nil {
+			return l, err
+		}
+		if alive {
+			l.left = append(l.left, r)
+			continue
+		}
+		if alive, err = r.GroupAlive(); err != nil {
+			return l, err
+		}
+		if alive {
+			l.members = append(l.members, r)
 		}
 	}
 	return l, nil
@@ -75,28 +84,34 @@ func (d *Driver) observed(l look) runtime.Observed {
 		o.Running, o.GatewayPID = true, l.supervisor.PID
 		o.Dir, o.URL, o.Gateway = l.answer.Serve.Dir, l.answer.URL, l.answer.Gateway
 		o.Routes, o.Replicas = l.answer.Routes, l.answer.Replicas
-	case l.alive && errors.Is(l.err, errOtherVersion):
+	case l.silent && errors.Is(l.err, errOtherVersion):
 		o.Running, o.GatewayPID = true, l.supervisor.PID
 		o.Stale = []string{"the gateway's process was started by another version of flisk: flisk down, then flisk up"}
-	case l.alive:
+	case l.silent:
 		o.Running, o.GatewayPID = true, l.supervisor.PID
 		o.Stale = []string{"the gateway's process (the supervisor, which also keeps the agents alive) does not answer; flisk up replaces it"}
-	case len(l.left) == 0 && !l.recorded:
+	case len(l.left)+len(l.members) == 0 && !l.recorded:
 		o.Stale = []string{"a start that goes on right now, or was killed; flisk up goes on from there"}
-	case len(l.left) == 0:
+	case len(l.left)+len(l.members) == 0:
 		o.Stale = []string{"the gateway's process (the supervisor, which also keeps the agents alive) was killed, and the agents ended; flisk up brings both back"}
+	case len(l.left) == 0:
+		o.Stale = []string{"the gateway's process (the supervisor, which also keeps the agents alive) was killed, and the agents ended without what they had started; flisk up brings both back, and flisk down ends the rest"}
 	default:
 		o.Stale = []string{"the gateway's process (the supervisor, which also keeps the agents alive) was killed, and the agents finish what they accepted; flisk up brings both back"}
-		o.Running = true
-		for _, r := range l.left {
-			o.Replicas = append(o.Replicas, runtime.Replica{
-				Agent: r.Agent, Name: r.Replica, Generation: r.Generation,
-				State: runtime.Draining, PID: r.PID, Code: r.Code,
-			})
-		}
 	}
+	for _, r := range l.left {
+		draining := r.observed(runtime.Draining)
+		draining.PID = r.PID
+		o.Replicas = append(o.Replicas, draining)
+	}
+	for _, r := range l.members {
+		behind := r.observed(runtime.LeftBehind)
+		behind.Detail = fmt.Sprintf("its process is gone, and what that had started still runs (process group %d); flisk up or flisk down ends it", r.Group)
+		o.Replicas = append(o.Replicas, behind)
+	}
+	o.Running = o.Running || len(o.Replicas) > 0
 	if s, err := d.place.settings(); l.exists && o.Dir == "" && err == nil {
-		o.Dir = s.Dir
+		o.Dir = s.Serve.Dir
 	}
 	return o
 }

@@ -34,13 +34,11 @@ import (
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
-// Budgets of the driver itself. Those of a replica come with the stack.
+// Budgets of starting and looking.
 const (
 	defaultReadyTimeout = 30 * time.Second
 	observeTimeout      = 2 * time.Second  // for one question to the supervisor
 	startTimeout        = 20 * time.Second // for the supervisor to listen
-	rollbackGrace       = 5 * time.Second  // for a replica that never got a request
-	stopSlack           = 10 * time.Second // what the driver waits beyond the grace of a replica
 )
 
 // Options configure a [Driver]. Stack, Home, RunBase and Executable are

@@ -19,17 +19,21 @@ type record struct {
 	Grace  time.Duration
 }
 
+// observed is the replica whose process this was, as far as a record says.
+func (r record) observed(state runtime.State) runtime.Replica {
+	return runtime.Replica{Agent: r.Agent, Name: r.Replica, Generation: r.Generation, State: state, Code: r.Code}
+}
+
 // settings is what a supervisor is started with, and what the run directory
 // says of it. None of it is a secret.
 type settings struct {
-	Dir      string // of the project
 	ID       string
 	Instance string
 	Home     string
 	RunBase  string
 	Volume   string
 	Gateway  stack.Gateway
-	Grace    time.Duration // the longest of its replicas
+	Serve    switchRequest // of no replica yet: its agents' requests are held until one is ready
 }
 
 func (s settings) place() place {

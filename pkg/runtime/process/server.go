@@ -6,17 +6,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
-
-// letGoTime bounds how long the gateway is waited for before a replica gets
-// SIGTERM: enough for every request that was given to it to have arrived there.
-// From then on its own drain takes care of them.
-const letGoTime = time.Second
 
 // handler is the control API.
 func (s *supervisor) handler() http.Handler {
@@ -75,7 +69,10 @@ func (s *supervisor) observe() observeReply {
 	s.mu.Unlock()
 	for _, k := range s.all() {
 		r := k.observe()
-		r.Serving = serving[k.Ref]
+		if r.Serving = serving[k.Ref]; r.State == runtime.Ready && !r.Serving {
+			r.State = runtime.Waiting
+			r.Detail = "it is ready, and gets no requests: an up goes on right now, or was killed; flisk up finishes it"
+		}
 		reply.Replicas = append(reply.Replicas, r)
 		reply.Grace = max(reply.Grace, k.Grace)
 	}
@@ -98,7 +95,7 @@ func (s *supervisor) start(_ context.Context, r startRequest) (struct{}, error) 
 	if err != nil {
 		return struct{}{}, err
 	}
-	k := newKeeper(r, s.place.run, log, s.say, s)
+	k := newKeeper(r, s.dir, log, s.say, s)
 	s.keepers = append(s.keepers, k)
 	s.keeping.Go(func() {
 		k.run()

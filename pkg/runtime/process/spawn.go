@@ -79,8 +79,8 @@ func (d *Driver) startSupervisor(ctx context.Context) error {
 func (d *Driver) settings() settings {
 	s := d.o.Stack
 	return settings{
-		Dir: s.Dir, ID: s.ID, Instance: s.Instance, Home: d.o.Home, RunBase: d.o.RunBase,
-		Volume: s.Volume.Name, Gateway: s.Gateway, Grace: longestGrace(s),
+		ID: s.ID, Instance: s.Instance, Home: d.o.Home, RunBase: d.o.RunBase,
+		Volume: s.Volume.Name, Gateway: s.Gateway, Serve: routesOf(s, nil),
 	}
 }
 

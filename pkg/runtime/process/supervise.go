@@ -23,17 +23,8 @@ import (
 	"github.com/flisk-go/flisk/pkg/internal/proc"
 )
 
-const (
-	// copyGrace is how long the gateway goes on when the agents are gone: what
-	// is left then is answers on their way to slow clients.
-	copyGrace = 10 * time.Second
-
-	// settleTime is how long control calls may take to be answered at the end.
-	settleTime = 2 * time.Second
-
-	// socketCheck is how often the supervisor looks whether it can be reached.
-	socketCheck = 5 * time.Second
-)
+// socketCheck is how often the supervisor looks whether it can be reached.
+const socketCheck = 5 * time.Second
 
 // readyFD is where the supervisor finds the pipe on which up waits.
 const readyFD = 3
@@ -82,9 +73,11 @@ type supervisor struct {
 	settings settings
 	place    place
 	lock     *os.File // on the run directory, held for its whole life
+	dir      *os.Root // the same directory, whatever its path names by now
 	log      *logFile
 	tcp      net.Listener
 	control  net.Listener
+	socket   fs.FileInfo // of control
 	gateway  *gateway.Gateway
 
 	ending  chan struct{} // closed by shutdown
@@ -103,9 +96,7 @@ func newSupervisor(runDir string) (_ *supervisor, err error) {
 	if err := readFile(filepath.Join(runDir, settingsFile), &s.settings); err != nil {
 		return nil, err
 	}
-	s.place = s.settings.place()
-	s.serve.Dir = s.settings.Dir
-	s.serve.Hosts = s.settings.Gateway.HostNames()
+	s.place, s.serve = s.settings.place(), s.settings.Serve
 
 	var opened []func() error
 	defer func() {
@@ -119,6 +110,10 @@ func newSupervisor(runDir string) (_ *supervisor, err error) {
 		return nil, fmt.Errorf("there is a supervisor already: %w", err)
 	}
 	opened = append(opened, s.lock.Close)
+	if s.dir, err = os.OpenRoot(s.place.run); err != nil {
+		return nil, err
+	}
+	opened = append(opened, s.dir.Close)
 	if s.log, err = openLog(s.place.supervisorLog(), maxLogFile); err != nil {
 		return nil, err
 	}
@@ -131,11 +126,17 @@ func newSupervisor(runDir string) (_ *supervisor, err error) {
 	if err := os.Remove(s.place.control()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if s.control, err = net.Listen("unix", s.place.control()); err != nil {
+	control, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.place.control(), Net: "unix"})
+	if err != nil {
 		return nil, err
 	}
+	control.SetUnlinkOnClose(false) // the name may be another's by then
+	s.control = control
 	opened = append(opened, s.control.Close)
 	if err := os.Chmod(s.place.control(), 0o600); err != nil {
+		return nil, err
+	}
+	if s.socket, err = os.Lstat(s.place.control()); err != nil {
 		return nil, err
 	}
 	id, err := proc.Identify(os.Getpid())
@@ -204,8 +205,9 @@ func (s *supervisor) waitForEnd(ctx context.Context, signals <-chan os.Signal, g
 		case err := <-gatewayEnd:
 			return err
 		case <-tick.C:
-			if _, err := os.Lstat(s.place.control()); errors.Is(err, fs.ErrNotExist) {
-				s.say("the control socket was removed: nobody can reach this supervisor any more")
+			there, err := os.Lstat(s.place.control())
+			if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(there, s.socket) {
+				s.say("the control socket was removed or replaced: nobody can reach this supervisor any more")
 				return nil
 			}
 		}
@@ -240,11 +242,16 @@ func (s *supervisor) shutdown(force bool) {
 }
 
 // close removes the run directory while the lock is still held, so that nobody
-// can start another supervisor in it before it is gone.
+// can start another supervisor in it before it is gone. One that was removed
+// already may have a successor by the same name, which is not touched.
 func (s *supervisor) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	errs := []error{s.place.removeRunDir(), s.log.close()}
+	mine, err := s.lock.Stat()
+	errs := []error{err, s.log.close(), s.dir.Close()}
+	if there, err := os.Lstat(s.place.run); err == nil && os.SameFile(mine, there) {
+		errs = append(errs, s.place.removeRunDir())
+	}
 	for _, l := range s.logs {
 		errs = append(errs, l.close())
 	}

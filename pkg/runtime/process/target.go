@@ -103,10 +103,10 @@ func (a targetAgent) start(ref runtime.Ref) startRequest {
 	}
 }
 
-// routes is the request that makes exactly these generations serve.
-func (t target) routes(serve []runtime.Ref) switchRequest {
-	r := switchRequest{Dir: t.dir, Hosts: t.gateway.HostNames()}
-	for _, a := range t.agents {
+// routesOf is the request that makes exactly these generations of a stack serve.
+func routesOf(s stack.Stack, serve []runtime.Ref) switchRequest {
+	r := switchRequest{Dir: s.Dir, Hosts: s.Gateway.HostNames()}
+	for _, a := range s.Agents {
 		to := switchAgent{Agent: a.Name, MaxBody: a.MaxBody}
 		for _, ref := range serve {
 			if ref.Agent == a.Name {

@@ -10,7 +10,9 @@ import (
 )
 
 // Up implements runtime.Driver. Everything that can be known to be wrong is
-// said before anything is started.
+// said before anything is stopped or started, with one exception: that somebody
+// else has the port is found out only when a supervisor that has it too, and
+// does not answer, is gone.
 func (d *Driver) Up(ctx context.Context, p runtime.Progress) (runtime.Report, error) {
 	report, err := d.up(ctx, p)
 	if err != nil && ctx.Err() != nil {
@@ -21,47 +23,51 @@ func (d *Driver) Up(ctx context.Context, p runtime.Progress) (runtime.Report, er
 
 func (d *Driver) up(ctx context.Context, p runtime.Progress) (report runtime.Report, err error) {
 	report = runtime.Report{URL: d.o.Stack.Gateway.URL(), Volume: d.o.Stack.Volume.Name, Place: d.place.volume}
-	release, err := d.lockOperation(ctx, p)
+	l, release, err := d.begin(ctx, p)
 	if err != nil {
 		return report, err
 	}
 	defer release()
 
-	l, err := d.look(ctx)
-	if err != nil {
-		return report, err
-	}
-	if err := d.refuseOther(l); err != nil {
-		return report, err
-	}
 	if errors.Is(l.err, errOtherVersion) {
 		return report, fault.New(fault.Environment, "flisk down, then flisk up", "what runs was started by another version of flisk")
 	}
-	observed := d.observed(l)
-	if l.answer == nil {
-		if report.Changed, err = d.clear(ctx, p, l); err != nil {
+	portIsOurs := d.hasPort(l)
+	if !portIsOurs {
+		if err := d.checkPort(ctx, l); err != nil {
 			return report, err
 		}
-		observed = runtime.Observed{}
-	}
-	if err := d.checkPort(ctx, l); err != nil {
-		return report, err
 	}
 	volume, created, err := d.prepareVolume(ctx)
 	if err != nil {
 		return report, err
 	}
 	report.Created = created
-	for tries := 1; ; tries++ {
-		target, err := d.target(volume)
-		if err != nil {
+	target, err := d.target(volume)
+	if err != nil {
+		return report, err
+	}
+	observed := d.observed(l)
+	if l.answer == nil {
+		if report.Changed, err = d.clear(ctx, p, l); err != nil {
 			return report, err
 		}
+		if portIsOurs {
+			if err := d.checkPort(ctx, l); err != nil {
+				return report, err
+			}
+		}
+		observed = runtime.Observed{}
+	}
+	for tries := 1; ; tries++ {
 		plan := runtime.NewPlan(target.desired(), observed, runtime.OpUp)
 		a := d.newApply(p, l)
 		a.target = target
 		err = a.run(ctx, plan)
 		if errors.Is(err, errSourceChanged) && tries < maxTries {
+			if target, err = d.target(volume); err != nil {
+				return report, err
+			}
 			continue // builds come first, so nothing was started yet
 		}
 		if err != nil {
@@ -73,18 +79,40 @@ func (d *Driver) up(ctx context.Context, p runtime.Progress) (report runtime.Rep
 	}
 }
 
+// begin is how every change begins: alone, with a look at what there is, which
+// must not be another copy's. The caller releases what it holds.
+func (d *Driver) begin(ctx context.Context, p runtime.Progress) (l look, release func(), err error) {
+	if release, err = d.lockOperation(ctx, p); err != nil {
+		return l, nil, err
+	}
+	if l, err = d.look(ctx); err == nil {
+		err = d.refuseOther(l)
+	}
+	if err != nil {
+		release()
+		return l, nil, err
+	}
+	return l, release, nil
+}
+
 // maxTries bounds how often up begins again because somebody writes the source
 // while it is built.
 const maxTries = 3
 
-// checkPort says that the port is taken before anything is built or started. A
-// gateway of this project that listens there already is no conflict, and one
-// that was killed gets a moment: the kernel calls its process dead before it
-// has closed its files.
-func (d *Driver) checkPort(ctx context.Context, l look) error {
-	if l.answer != nil && l.answer.Gateway == address(d.o.Stack.Gateway) {
-		return nil
+// hasPort reports whether the gateway of this project listens on the port that
+// it shall have: by what it answers, or by what it was started with.
+func (d *Driver) hasPort(l look) bool {
+	if l.answer != nil {
+		return l.answer.Gateway == address(d.o.Stack.Gateway)
 	}
+	s, err := d.place.settings()
+	return l.silent && err == nil && address(s.Gateway) == address(d.o.Stack.Gateway)
+}
+
+// checkPort says that the port is taken before anything is built or started. A
+// gateway of this project that was killed gets a moment: the kernel calls its
+// process dead before it has closed its files.
+func (d *Driver) checkPort(ctx context.Context, l look) error {
 	tick := time.NewTicker(gonePoll)
 	defer tick.Stop()
 	for began := time.Now(); ; {
@@ -106,7 +134,7 @@ func (d *Driver) checkPort(ctx context.Context, l look) error {
 // clear makes room for a new supervisor: one that does not answer is ended, and
 // what a dead one left is waited for.
 func (d *Driver) clear(ctx context.Context, p runtime.Progress, l look) (changed bool, err error) {
-	if l.alive {
+	if l.silent {
 		end := p.Begin("stop the gateway's process, which does not answer")
 		err := d.endSupervisor(ctx, l.supervisor)
 		end("", err)
@@ -115,5 +143,5 @@ func (d *Driver) clear(ctx context.Context, p runtime.Progress, l look) (changed
 		}
 	}
 	swept, err := d.sweep(ctx, p)
-	return swept || l.alive, err
+	return swept || l.silent, err
 }
