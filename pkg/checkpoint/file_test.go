@@ -96,7 +96,7 @@ func TestOrderOfOperations(t *testing.T) {
 	if err := begin(s); err != nil {
 		t.Fatal(err)
 	}
-	check("warm begin", durable.OpPreallocate, durable.OpBeginWrite) // the entry is there
+	check("warm begin", durable.OpBeginWrite) // the entry is there, and the space
 	if err := s.Fail("no"); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,16 @@ func TestOrderOfOperations(t *testing.T) {
 	if err := begin(s); err != nil {
 		t.Fatal(err)
 	}
-	check("next warm begin", durable.OpBeginWrite) // the space too
+	check("next warm begin", durable.OpBeginWrite)
+	s.(*fileSession).s.reserved = 0 // as after a load
+	if err := s.Fail("no"); err != nil {
+		t.Fatal(err)
+	}
+	fsys.Ops()
+	if err := begin(s); err != nil {
+		t.Fatal(err)
+	}
+	check("begin after a load", durable.OpPreallocate, durable.OpBeginWrite)
 	s.Release()
 	fsys.Ops()
 	if err := f.Delete(t.Context(), "s"); err != nil {

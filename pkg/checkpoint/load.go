@@ -20,7 +20,8 @@ type sessionFile struct {
 	salt  []byte
 
 	size     int64  // where the next line goes
-	reserved int64  // up to where disk space is preallocated
+	reserved int64  // up to where disk space was preallocated here
+	found    bool   // whether more may be reserved: a process that was killed gave nothing back
 	n        uint64 // of the last line
 	synced   uint64 // the newest line that is known to be on disk
 }
@@ -102,6 +103,7 @@ func (f *File) judge(e *entry, file durable.File, h hint) (*sessionFile, error) 
 		return nil, err
 	}
 	s := &sessionFile{state: state, file: file, id: info.ID, salt: l.salt, size: int64(l.good), n: l.last, synced: l.floor}
+	s.found = info.Disk > info.Size+reserve/4 // more than the rest of its last block
 	if len(l.cut) > 0 {
 		sum := sha256.Sum256(l.cut)
 		f.log.Warn("cut an unacknowledged end off a session file", "session", e.who.session, "path", e.who.path(),
@@ -150,7 +152,7 @@ func (f *File) readWriteError(w identity, err error) error {
 // must not be cut.
 func (f *File) giveSpaceBack(e *entry) {
 	s := e.file
-	if s == nil || s.reserved <= s.size || e.lock == nil {
+	if s == nil || s.reserved <= s.size && !s.found || e.lock == nil {
 		return
 	}
 	if ok, err := e.lock.TryLock(durable.OpLockTry, durable.Exclusive); err != nil || !ok {

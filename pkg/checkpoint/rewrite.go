@@ -116,7 +116,7 @@ func (f *File) place(e *entry, s *sessionFile, salt, data []byte, o durable.Writ
 		_ = s.file.Close()
 	}
 	s.file, s.id, s.salt = file, info.ID, salt
-	s.size, s.reserved = info.Size, o.Reserve
+	s.size, s.reserved, s.found = info.Size, o.Reserve, false
 	s.synced = s.n
 	f.writable.Store(true)
 	return nil

@@ -89,6 +89,7 @@ type FileID struct{ Device, Inode uint64 }
 type Info struct {
 	ID      FileID
 	Size    int64
+	Disk    int64 // bytes that it takes on disk, with what is reserved behind its end
 	ModTime time.Time
 	Mode    fs.FileMode
 	UID     int // owner

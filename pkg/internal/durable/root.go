@@ -159,6 +159,8 @@ func infoOf(info fs.FileInfo, err error) (Info, error) {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		out.ID = FileID{uint64(st.Dev), uint64(st.Ino)} // Dev is an int32 on darwin
 		out.UID = int(st.Uid)
+		const block = 512 // whatever the file system's own blocks are
+		out.Disk = st.Blocks * block
 	}
 	return out, nil
 }
