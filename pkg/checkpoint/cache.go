@@ -29,11 +29,12 @@ type entry struct {
 	file *sessionFile // nil when it is not loaded
 }
 
-// hold takes a session's place in the queue and then its lock.
-func (f *File) hold(ctx context.Context, id string) (*entry, error) {
+// enter returns a session's entry, with a reference to it, for a call that Close
+// will wait for.
+func (f *File) enter(id string) (*entry, error) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.closed {
-		f.mu.Unlock()
 		return nil, ErrClosed
 	}
 	w := f.identify(id)
@@ -44,17 +45,48 @@ func (f *File) hold(ctx context.Context, id string) (*entry, error) {
 	}
 	f.refLocked(e)
 	f.holders.Add(1)
-	f.mu.Unlock()
+	return e, nil
+}
 
-	err := e.queue.acquire(ctx, f.closing)
+func (f *File) leave(e *entry) {
+	f.unref(e)
+	f.holders.Done()
+}
+
+// hold takes a session's place in the queue and then its lock.
+func (f *File) hold(ctx context.Context, id string) (*entry, error) {
+	e, err := f.enter(id)
+	if err != nil {
+		return nil, err
+	}
+	err = e.queue.acquire(ctx, f.closing)
 	if err == nil {
 		if err = f.lockSession(ctx, e); err != nil {
 			e.queue.release()
 		}
 	}
 	if err != nil {
-		f.unref(e)
-		f.holders.Done()
+		f.leave(e)
+		return nil, err
+	}
+	return e, nil
+}
+
+// holdIfFree is hold for whoever does not wait: it returns nil when somebody has
+// the session.
+func (f *File) holdIfFree(id string) (*entry, error) {
+	e, err := f.enter(id)
+	if err != nil {
+		return nil, err
+	}
+	ok := e.queue.try()
+	if ok {
+		if ok, err = f.tryLockSession(e); !ok {
+			e.queue.release()
+		}
+	}
+	if !ok {
+		f.leave(e)
 		return nil, err
 	}
 	return e, nil
@@ -67,8 +99,7 @@ func (f *File) release(e *entry) {
 		e.lock = nil
 	}
 	e.queue.release()
-	f.unref(e)
-	f.holders.Done()
+	f.leave(e)
 }
 
 func (f *File) ref(e *entry) {

@@ -262,7 +262,27 @@ func (f *File) View(ctx context.Context, id string) (View, error) {
 	if f.isClosed() {
 		return View{}, ErrClosed
 	}
-	return f.view(ctx, id, f.runs)
+	v, unsettled, err := f.view(ctx, id, f.runs)
+	if err != nil || !unsettled || !f.settle(id) {
+		return v, err
+	}
+	v, _, err = f.view(ctx, id, f.runs)
+	return v, err
+}
+
+// settle makes a commit count whose process died before it could say so. It
+// reports false when it cannot: somebody has the session, and will do it, or the
+// volume does not let it. What could be shown before can be shown then.
+func (f *File) settle(id string) bool {
+	e, err := f.holdIfFree(id)
+	if err == nil && e != nil {
+		_, err = f.loadEntry(e)
+		f.release(e)
+	}
+	if err != nil {
+		f.log.Warn("a commit without a mark is not shown", "session", id, "error", err)
+	}
+	return err == nil && e != nil
 }
 
 // Turn is [Store.Turn].
@@ -300,7 +320,7 @@ func (f *File) List(ctx context.Context, after string, limit int) ([]Summary, st
 	if f.isClosed() {
 		return nil, "", ErrClosed
 	}
-	return f.list(ctx, after, limit)
+	return f.list(ctx, after, limit, f.settle)
 }
 
 // writeError gives an error of the file system its identity, and notes when the

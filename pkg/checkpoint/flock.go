@@ -57,22 +57,28 @@ func (w *lockWait) run(f durable.File) {
 	close(w.done)
 }
 
-// lockSession takes the lock between processes. The caller has the entry's
-// queue, so there is one that waits, and the others wait for it.
-func (f *File) lockSession(ctx context.Context, e *entry) error {
+// tryLockSession takes the lock between processes if it is free. The caller has
+// the entry's queue.
+func (f *File) tryLockSession(e *entry) (bool, error) {
 	if e.lock == nil {
 		lock, err := f.openLock(e.who)
 		if err != nil {
-			return f.writeError(e.who, err)
+			return false, f.writeError(e.who, err)
 		}
 		e.lock = lock
 	}
 	ok, err := e.lock.TryLock(durable.OpLockTry, durable.Exclusive)
 	if err != nil {
-		return unavailable(e.who, err)
+		return false, unavailable(e.who, err)
 	}
-	if ok {
-		return nil
+	return ok, nil
+}
+
+// lockSession waits for the lock. The caller has the entry's queue, so there is
+// one that waits, and the others wait for it.
+func (f *File) lockSession(ctx context.Context, e *entry) error {
+	if ok, err := f.tryLockSession(e); ok || err != nil {
+		return err
 	}
 	if e.wait == nil || !e.wait.want() {
 		own, err := f.openLock(e.who)

@@ -12,7 +12,9 @@ import (
 )
 
 // list opens the files of one page only. The order is that of the file names.
-func (r *reader) list(ctx context.Context, after string, limit int) (rows []Summary, next string, err error) {
+// settle is asked for a session with a commit that cannot be shown yet, and
+// reports whether it can be now.
+func (r *reader) list(ctx context.Context, after string, limit int, settle func(id string) bool) (rows []Summary, next string, err error) {
 	from := ""
 	if after != "" {
 		if err := checkCall(ctx, after); err != nil {
@@ -20,7 +22,8 @@ func (r *reader) list(ctx context.Context, after string, limit int) (rows []Summ
 		}
 		from = fileName(after)
 	}
-	err = eachName(r.root, r.agent, from, func(name string) bool {
+	// A lock without a file may be what is left of a session.
+	err = eachName(r.root, r.agent, from, []string{sessionsDir, locksDir}, func(name string) bool {
 		if ctx.Err() != nil {
 			return false
 		}
@@ -29,9 +32,12 @@ func (r *reader) list(ctx context.Context, after string, limit int) (rows []Summ
 			next = rows[n-1].Session
 			return false
 		}
-		row, err := r.summary(r.named(name))
+		row, unsettled, err := r.summary(r.named(name))
+		if unsettled && settle(row.Session) {
+			row, _, err = r.summary(r.named(name))
+		}
 		if errors.Is(err, ErrNoSession) {
-			return true // deleted meanwhile
+			return true // deleted, or never begun
 		}
 		row.Err = err
 		rows = append(rows, row)
@@ -44,25 +50,26 @@ func (r *reader) list(ctx context.Context, after string, limit int) (rows []Summ
 }
 
 // summary describes a session from the end of its file, or from all of it where
-// that does not do.
-func (r *reader) summary(w identity) (Summary, error) {
+// that does not do: there is damage, or a commit that may not be shown yet. It
+// reports the latter as unsettled, whether its process lives or not.
+func (r *reader) summary(w identity) (row Summary, unsettled bool, err error) {
 	if row, ok := r.summaryOfTail(w); ok {
-		return row, nil
+		return row, false, nil
 	}
 	l, info, err := r.load(w)
-	row := Summary{Bytes: info.Size, Activity: info.ModTime}
+	row = Summary{Bytes: info.Size, Activity: info.ModTime}
 	if err != nil {
 		if damaged, ok := errors.AsType[*DamagedError](err); ok {
 			row.Session = damaged.Session
 		}
-		return row, err
+		return row, false, err
 	}
 	row.Session = l.head.Session
 	s, err := l.replay(w, false)
 	if err == nil {
 		row.Turns = s.committed
 	}
-	return row, err
+	return row, l.unmarked(), err
 }
 
 // Sizes of what summaryOfTail reads. A header has no part that is long.
@@ -149,10 +156,10 @@ func (l *fileLog) turnsOfTail(tail []byte, size int64, h hint) (turns int, ok bo
 			if json.Unmarshal(lines[i].d, &d) != nil {
 				return 0, false
 			}
-			if lines[i].kind == kindBegin || lines[i].kind == kindCommit && lines[i].n > floor {
-				d.Turn-- // begun, or not to be shown yet
+			if lines[i].kind == kindBegin {
+				d.Turn--
 			}
-			return d.Turn, true
+			return d.Turn, lines[i].kind != kindCommit || lines[i].n <= floor
 		}
 	}
 	return 0, false

@@ -36,13 +36,15 @@ func OpenReader(dir, agent string) (*Reader, error) {
 	return &Reader{&reader{root, v.Volume, agent}}, nil
 }
 
-// View is [Store.View].
+// View is [Store.View]. A turn whose commit was written and not acknowledged, or
+// whose acknowledgement a power cut has left no trace of, is not shown until an
+// agent has settled it.
 func (r *Reader) View(ctx context.Context, id string) (View, error) {
-	return r.r.view(ctx, id, r.r.runs)
+	v, _, err := r.r.view(ctx, id, r.r.runs)
+	return v, err
 }
 
-// Turn is [Store.Turn]. A turn whose commit was written and not acknowledged
-// when its process died is Running until an agent has settled it.
+// Turn is [Store.Turn]. A turn that View does not show is Running.
 func (r *Reader) Turn(ctx context.Context, turnID string) (Turn, error) {
 	t, _, err := r.r.turn(ctx, turnID, r.r.runs)
 	return t, err
@@ -50,7 +52,7 @@ func (r *Reader) Turn(ctx context.Context, turnID string) (Turn, error) {
 
 // List is [Store.List].
 func (r *Reader) List(ctx context.Context, after string, limit int) ([]Summary, string, error) {
-	return r.r.list(ctx, after, limit)
+	return r.r.list(ctx, after, limit, func(string) bool { return false })
 }
 
 // Close releases the volume.
@@ -168,15 +170,16 @@ func (r *reader) settled(w identity, running runs) (l *fileLog, s *state, alive 
 	}
 }
 
-func (r *reader) view(ctx context.Context, id string, running runs) (View, error) {
+// view reports unsettled as turn does.
+func (r *reader) view(ctx context.Context, id string, running runs) (v View, unsettled bool, err error) {
 	if err := checkCall(ctx, id); err != nil {
-		return View{}, err
+		return View{}, false, err
 	}
-	_, s, alive, info, err := r.settled(r.identify(id), running)
+	l, s, alive, info, err := r.settled(r.identify(id), running)
 	if err != nil {
-		return View{}, sessionError(id, err)
+		return View{}, false, sessionError(id, err)
 	}
-	return s.view(alive, info.Size), nil
+	return s.view(alive, info.Size), l.unmarked() && !alive, nil
 }
 
 // view copies what a reader gets of a state.

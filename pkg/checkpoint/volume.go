@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/flisk-go/flisk/pkg/internal/durable"
@@ -152,7 +153,7 @@ func CountSessions(dir string) (int, error) {
 	defer root.Close()
 	count := 0
 	for _, agent := range agents {
-		err := eachName(root, agent, "", func(string) bool { count++; return true })
+		err := eachName(root, agent, "", []string{sessionsDir}, func(string) bool { count++; return true })
 		if err != nil {
 			return 0, err
 		}
@@ -169,28 +170,56 @@ func listDir(root durable.FS, dir string) ([]string, error) {
 	return names, err
 }
 
-// eachName calls yield for the name of every session file of an agent that
-// sorts behind after, in order, until it returns false.
-func eachName(root durable.FS, agent, after string, yield func(name string) bool) error {
-	dir := agentsDir + "/" + agent + "/" + sessionsDir
-	shards, err := listDir(root, dir)
+// suffixIn is what follows a session's name in a directory.
+func suffixIn(dir string) string {
+	if dir == locksDir {
+		return lockSuffix
+	}
+	return sessionSuffix
+}
+
+// eachName calls yield for the name of every session of an agent that has a file
+// in one of the directories, that of the sessions or that of their locks, and
+// sorts behind after. It goes on in order until yield returns false.
+func eachName(root durable.FS, agent, after string, dirs []string, yield func(name string) bool) error {
+	under := agentsDir + "/" + agent + "/"
+	shards, err := union(root, under, "", dirs, func(_, shard string) (string, bool) {
+		return shard, len(after) < len(shard) || shard >= after[:len(shard)]
+	})
 	if err != nil {
 		return err
 	}
 	for _, shard := range shards {
-		if len(after) >= len(shard) && shard < after[:len(shard)] {
-			continue
-		}
-		files, err := listDir(root, dir+"/"+shard)
+		names, err := union(root, under, "/"+shard, dirs, func(dir, file string) (string, bool) {
+			name, ok := strings.CutSuffix(file, suffixIn(dir))
+			return name, ok && validName(name) && name > after
+		})
 		if err != nil {
 			return err
 		}
-		for _, file := range files {
-			name, ok := strings.CutSuffix(file, sessionSuffix)
-			if ok && validName(name) && name > after && !yield(name) {
+		for _, name := range names {
+			if !yield(name) {
 				return nil
 			}
 		}
 	}
 	return nil
+}
+
+// union lists directories as one: what keep makes of each entry, sorted, and
+// once.
+func union(root durable.FS, before, behind string, dirs []string, keep func(dir, entry string) (string, bool)) (all []string, err error) {
+	for _, dir := range dirs {
+		entries, err := listDir(root, before+dir+behind)
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			if name, ok := keep(dir, entry); ok {
+				all = append(all, name)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
