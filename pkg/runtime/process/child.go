@@ -49,7 +49,7 @@ type child struct {
 
 // launch starts a process of the replica: n counts them from 0.
 func (k *keeper) launch(n int) (*child, error) {
-	name := incarnation(k.Replica, k.Generation, n)
+	name := incarnation(os.Getpid(), k.Replica, k.Generation, n)
 	socket := filepath.Join(k.dir.Name(), name+socketSuffix)
 	env := k.Env
 	env.Listen, env.Lifeline = "unix:"+socket, lifelineFD

@@ -298,6 +298,7 @@ func TestSupervisorIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-answered
+	mustBeGone(t, supervisor)
 	o := r.observe()
 	if !o.Running || o.URL != "" || len(o.Replicas) != 1 || o.Replicas[0].PID != agent.PID || len(o.Stale) != 1 {
 		t.Errorf("observed with the agent draining: %+v", o)
@@ -312,9 +313,11 @@ func TestSupervisorIsKilled(t *testing.T) {
 	r.mustTurn("bot", "")
 
 	agent = identify(t, r.replica().PID)
-	if err := r.supervisor().Signal(syscall.SIGKILL); err != nil {
+	supervisor = r.supervisor()
+	if err := supervisor.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	mustBeGone(t, supervisor)
 	mustBeGone(t, agent) // without anybody's help
 	if o := r.observe(); o.Running || o.GatewayPID != 0 || !strings.HasSuffix(strings.Join(o.Stale, "|"), "was killed, and the agents ended; flisk up brings both back") {
 		t.Errorf("observed with the agent gone: %+v", o)

@@ -27,6 +27,11 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+	case len(os.Args) == 2 && os.Args[1] == "up":
+		if err := upFromStdin(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	case os.Getenv("FLISK_RUNTIME") == runtimeName:
 		testAgent()
 	default:
@@ -38,14 +43,20 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// modeVar tells the test agent how to misbehave.
-const modeVar = "TEST_AGENT_MODE"
+// Variables that tell the test agent how to misbehave.
+const (
+	modeVar = "TEST_AGENT_MODE"
+	gateVar = "TEST_AGENT_GATE" // of modeGate: the file that it waits for
+)
 
 const (
 	modeExit     = "exit"     // says why and exits before it is ready
 	modeMute     = "mute"     // never gets ready
 	modeStubborn = "stubborn" // serves, and ends by SIGKILL only; so does its child
 	modeChatty   = "chatty"   // serves, and writes a lot
+	modeGate     = "gate"     // is not ready before a file exists
+	modeParent   = "parent"   // serves, and leaves a child behind when it ends
+	modeDeaf     = "deaf"     // serves, and does not notice that its supervisor is gone
 )
 
 // testAgent is an agent without sessions: it answers each turn with the code it
@@ -63,8 +74,10 @@ func testAgent() {
 	case modeExit:
 		fmt.Println("the model key is missing")
 		os.Exit(7)
-	case modeStubborn:
-		signal.Ignore(syscall.SIGTERM)
+	case modeStubborn, modeParent:
+		if mode == modeStubborn {
+			signal.Ignore(syscall.SIGTERM)
+		}
 		child, err := os.StartProcess("/bin/sleep", []string{"sleep", "600"}, &os.ProcAttr{})
 		if err != nil {
 			os.Exit(2)
@@ -85,7 +98,7 @@ func testAgent() {
 		case mode == modeMute:
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = io.WriteString(w, `{"ready":false,"reason":"it never will be"}`)
-		case draining.Load():
+		case draining.Load(), mode == modeGate && !exists(os.Getenv(gateVar)):
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}
@@ -106,6 +119,8 @@ func testAgent() {
 	stop := make(chan os.Signal, 1)
 	if mode != modeStubborn {
 		signal.Notify(stop, syscall.SIGTERM)
+	}
+	if mode != modeStubborn && mode != modeDeaf {
 		go func() {
 			_, _ = io.Copy(io.Discard, os.NewFile(uintptr(env.Lifeline), "lifeline"))
 			stop <- syscall.SIGTERM
@@ -116,4 +131,9 @@ func testAgent() {
 	draining.Store(true)
 	<-time.After(env.Linger)
 	_ = server.Shutdown(context.Background())
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

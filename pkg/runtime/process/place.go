@@ -20,6 +20,9 @@ import (
 // its final NUL.
 const maxSocketPath = 103
 
+// maxPID is the largest process id of Linux; macOS has smaller ones.
+const maxPID = 1 << 22
+
 // DefaultHome is where flisk keeps volumes, logs and built programs: FLISK_HOME,
 // or the platform's place for an application's data.
 func DefaultHome(getenv func(string) string) (string, error) {
@@ -93,15 +96,16 @@ const (
 func (p place) control() string { return filepath.Join(p.run, controlSocket) }
 
 // incarnation names one process of a replica, and its files: no two processes
-// of a run share a name, so that a socket is never mistaken for its
-// predecessor's.
-func incarnation(replica string, generation, restart int) string {
-	return fmt.Sprintf("%s.%d.%d", replica, generation, restart)
+// share a name, so that a socket is never mistaken for its predecessor's, nor
+// removed by it. The supervisor's process id is for what one leaves whose run
+// directory was removed under it.
+func incarnation(supervisor int, replica string, generation, restart int) string {
+	return fmt.Sprintf("%s.%d.%d.%d", replica, generation, restart, supervisor)
 }
 
 func (p place) longestSocket() string {
 	name := strings.Repeat("a", turn.MaxAgent) + "-99"
-	return filepath.Join(p.run, incarnation(name, 9999, 9999)+socketSuffix)
+	return filepath.Join(p.run, incarnation(maxPID, name, 9999, 9999)+socketSuffix)
 }
 
 func (p place) agentLog(agent string) string { return filepath.Join(p.logs, agent+logSuffix) }

@@ -1,12 +1,16 @@
 package process
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -105,6 +109,45 @@ func (r *rig) up() runtime.Report {
 		r.t.Fatalf("up: %v\n%s", err, r.p)
 	}
 	return report
+}
+
+// upOptions is what a process of its own needs to know for an up.
+type upOptions struct {
+	Stack                     stack.Stack
+	Home, RunBase, Executable string
+	Env                       []string
+	Code                      string
+}
+
+// startUp begins an up in a process of its own, which can be killed.
+func (r *rig) startUp() *exec.Cmd {
+	r.t.Helper()
+	options, err := json.Marshal(upOptions{r.o.Stack, r.o.Home, r.o.RunBase, r.o.Executable, r.o.Env, *r.code})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(r.t.Context(), r.o.Executable, "up")
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(options), os.Stderr
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	return cmd
+}
+
+func upFromStdin() error {
+	var in upOptions
+	if err := json.NewDecoder(os.Stdin).Decode(&in); err != nil {
+		return err
+	}
+	d, err := New(Options{
+		Stack: in.Stack, Home: in.Home, RunBase: in.RunBase, Executable: in.Executable, Env: in.Env,
+		SourceHash: func(string) (string, error) { return in.Code, nil },
+	})
+	if err != nil {
+		return err
+	}
+	_, err = d.Up(context.Background(), &progress{})
+	return err
 }
 
 func (r *rig) down() runtime.Report {
@@ -212,6 +255,26 @@ func post(ctx context.Context, url, body string) (int, string) {
 		return 0, err.Error()
 	}
 	return resp.StatusCode, string(text)
+}
+
+// sent sends a turn, returns when the request is on its way, and its answer
+// later.
+func (r *rig) sent(agent, input string) (answer <-chan string) {
+	r.t.Helper()
+	wrote, end := make(chan struct{}), make(chan string, 1)
+	ctx := httptrace.WithClientTrace(r.t.Context(), &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { close(wrote) },
+	})
+	go func() {
+		status, body := post(ctx, r.url()+turn.TurnPath(agent), input)
+		end <- fmt.Sprint(status, " ", body)
+	}()
+	select {
+	case <-wrote:
+	case early := <-end:
+		r.t.Fatalf("the turn could not be sent: %s", early)
+	}
+	return end
 }
 
 // logged waits until the agent's log has a line with text, and returns it.
