@@ -136,9 +136,9 @@ func runDemo(ctx context.Context, a *app, keep bool) error {
 	return d.conclude(a, time.Since(started))
 }
 
-// longestParent keeps the sockets of the demo, some 80 bytes below it, within
+// longestParent keeps the sockets of the demo, at most 84 bytes below it, within
 // the 103 that a socket's name may have.
-const longestParent = 24
+const longestParent = 19
 
 // makeRoom makes the temporary directory.
 func (d *demo) makeRoom(a *app) error {

@@ -32,7 +32,10 @@ func (a *app) open(force <-chan struct{}) (*opened, error) {
 		return nil, err
 	}
 	driver, err := a.newDriver(a, p, force)
-	return &opened{project: p, driver: driver}, err
+	if err != nil {
+		return nil, err
+	}
+	return &opened{project: p, driver: driver}, nil
 }
 
 // look is open for commands that look at what there is, or stop it: what runs
@@ -60,7 +63,10 @@ func (a *app) look(force <-chan struct{}) (*opened, error) {
 		return nil, err
 	}
 	driver, err := a.newDriver(a, p, force)
-	return &opened{p, driver, partly}, err
+	if err != nil {
+		return nil, err
+	}
+	return &opened{p, driver, partly}, nil
 }
 
 func (a *app) dir() string {
@@ -116,7 +122,7 @@ func (o *opened) agent(name string, more ...string) (string, error) {
 		return name, nil
 	}
 	hint := "it has: " + strings.Join(names, ", ")
-	if near := nearest(name, names); near != "" {
+	if near := fault.Nearest(name, names); near != "" {
 		hint = "did you mean " + `"` + near + `"?`
 	}
 	return "", fault.New(fault.Usage, hint, "project %q has no agent %q", o.project.Name, name)

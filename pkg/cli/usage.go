@@ -39,7 +39,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 		}
 	}
 	hint := "see " + cmd.CommandPath() + " --help"
-	if near := nearest(name, known); near != "" {
+	if near := fault.Nearest(name, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near)
 	}
 	return fault.New(fault.Usage, hint, "there is no command %q", cmd.CommandPath()+" "+name)
@@ -75,7 +75,7 @@ func flagFault(cmd *cobra.Command, err error) error {
 				known = append(known, f.Name)
 			}
 		})
-		if near := nearest(name, known); near != "" {
+		if near := fault.Nearest(name, known); near != "" {
 			return fault.New(fault.Usage, fmt.Sprintf("did you mean %q?", "--"+near),
 				"%q has no flag %q", cmd.CommandPath(), "--"+name)
 		}
@@ -113,44 +113,4 @@ func dashed(name, shorthands string) string {
 		return "-" + name
 	}
 	return "--" + name
-}
-
-// nearest returns the known word that a typing error may have come from, or "".
-func nearest(word string, known []string) string {
-	best, least := "", max(2, len(word)/3)+1
-	for _, k := range known {
-		if len(word) > 1 && strings.HasPrefix(k, word) {
-			return k
-		}
-		if d := distance(word, k); d < least && d < len(k) {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// distance counts the single-character edits, and swaps of neighbours, between
-// two words.
-func distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	var before, last []int
-	row := make([]int, len(y)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range x {
-		before, last, row = last, row, make([]int, len(y)+1)
-		row[0] = i + 1
-		for j := range y {
-			cost := 1
-			if x[i] == y[j] {
-				cost = 0
-			}
-			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
-			if i > 0 && j > 0 && x[i] == y[j-1] && x[i-1] == y[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-	}
-	return row[len(y)]
 }

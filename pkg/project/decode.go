@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/flisk-go/flisk/pkg/fault"
 )
 
 // decoder walks the tree of one file and collects what is wrong with it. It
@@ -54,7 +56,7 @@ func (d *decoder) fields(n *yaml.Node, where string, fields ...field) {
 		i := slices.Index(known, key.Value)
 		if i < 0 {
 			d.problem(key, "unknown key %s%s%s", quote(key.Value), in(where), didYouMean(key.Value, known))
-			seen[nearest(key.Value, known)] = true // one slip is one problem: what was meant is not missing, too
+			seen[fault.Nearest(key.Value, known)] = true // one slip is one problem: what was meant is not missing, too
 			return
 		}
 		seen[key.Value] = true

@@ -100,7 +100,7 @@ func (p place) control() string { return filepath.Join(p.run, controlSocket) }
 // removed by it. The supervisor's process id is for what one leaves whose run
 // directory was removed under it.
 func incarnation(supervisor int, replica string, generation, restart int) string {
-	return fmt.Sprintf("%s.%d.%d.%d", replica, generation, restart, supervisor)
+	return fmt.Sprintf("%s.%d.%d.%s", replica, generation, restart, strconv.FormatInt(int64(supervisor), 36)) // socket names are short
 }
 
 func (p place) longestSocket() string {
