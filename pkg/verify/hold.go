@@ -1,0 +1,120 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+const (
+	holdTimeout = 20 * time.Second // for a turn to come to its point
+	endTimeout  = 10 * time.Second // for a client to hear that its agent is dead
+)
+
+// flight is a turn whose request is under way.
+type flight struct {
+	*attempt
+	id     string        // of the turn; "" before it has one
+	over   chan struct{} // closed when what follows is set
+	answer answer
+	err    error
+}
+
+// hold sends a turn that stops at a point of its way, for a while or (0) until
+// it is killed, and returns when the agent says that it is there. A hold that
+// nobody saw proves nothing, so its absence ends the check.
+func (s *scene) hold(ctx context.Context, l *ledger, point turn.Point, long time.Duration) (*flight, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	a := s.attempt(l)
+	a.hold = fmt.Sprintf("%s:%s", s.Nonce, point)
+	if long > 0 {
+		a.hold += fmt.Sprintf(":%d", long.Milliseconds())
+	}
+	f := &flight{attempt: a, over: make(chan struct{})}
+	s.flights.Go(func() {
+		defer close(f.over)
+		f.answer, f.err = s.post(ctx, a)
+	})
+	id, err := s.seen(ctx, f, l.session, point)
+	f.id = id
+	return f, err
+}
+
+// errSeen ends the reading of a log.
+var errSeen = errors.New("seen")
+
+// seen waits for the line of a hold, and returns the turn's id in it.
+func (s *scene) seen(ctx context.Context, f *flight, session string, point turn.Point) (id string, err error) {
+	reading, cancel := context.WithTimeoutCause(ctx, holdTimeout, fmt.Errorf("the agent did not say within %s that it holds a turn at %q", holdTimeout, point))
+	defer cancel()
+	// A turn that was answered long ago will not be held any more. The log may
+	// lag behind the answer.
+	s.flights.Go(func() {
+		select {
+		case <-reading.Done():
+		case <-f.over:
+			timer := time.NewTimer(holdTimeout / 4)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+				cancel()
+			case <-reading.Done():
+			}
+		}
+	})
+	err = s.target.Logs(reading, true, func(line string) error {
+		held, turnID := parseHold(line, session, point)
+		if !held {
+			return nil
+		}
+		id = turnID
+		return errSeen
+	})
+	switch {
+	case errors.Is(err, errSeen):
+		return id, nil
+	case err != nil:
+		return "", fmt.Errorf("cannot read the agent's log: %w", err)
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	}
+	select {
+	case <-f.over:
+		return "", fmt.Errorf("a turn was not held at %q: %s", point, f.answer)
+	default:
+		return "", context.Cause(reading)
+	}
+}
+
+// parseHold reads "… msg=hold point=P session=S turn=T". Names in it have no
+// spaces, so nothing is quoted.
+func parseHold(line, session string, point turn.Point) (held bool, id string) {
+	has := map[string]string{}
+	for _, field := range strings.Fields(line) {
+		if name, value, ok := strings.Cut(field, "="); ok {
+			has[name] = strings.Trim(value, `"`)
+		}
+	}
+	return has["msg"] == "hold" && has["point"] == string(point) && has["session"] == session, has["turn"]
+}
+
+// end waits until the client of a turn knows how it ended, for a while. It
+// reports false when it does not.
+func (f *flight) end(ctx context.Context, within time.Duration) (answer, bool, error) {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-f.over:
+		return f.answer, true, f.err
+	case <-timer.C:
+		return answer{}, false, nil
+	case <-ctx.Done():
+		return answer{}, false, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,147 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+const (
+	reloadClients = 3
+	reloadTurns   = 4 // of each client
+	reloadReaders = 2
+	// reloadHold makes turns long, so that some are under way whenever the old
+	// process lets go.
+	reloadHold = 200 * time.Millisecond
+	readPause  = 5 * time.Millisecond
+)
+
+// reload restarts the agent while clients use it. Two of the clients share a
+// session, so that the old process and the new one meet in it.
+func reload() Check {
+	return Check{
+		Name:    "reload",
+		Promise: "a restart under load fails no request",
+		How:     "restart while clients send turns and read",
+		Turns:   reloadClients * reloadTurns,
+		run: func(ctx context.Context, s *scene) error {
+			if err := s.ready(ctx); err != nil {
+				return err
+			}
+			ledgers := []*ledger{s.session(), s.session()}
+			load := &load{scene: s, restarted: make(chan struct{})}
+			for i := range reloadClients {
+				l := ledgers[min(i, len(ledgers)-1)]
+				var attempts []*attempt
+				for range reloadTurns {
+					a := s.attempt(l)
+					a.hold = fmt.Sprintf("%s:%s:%d", s.Nonce, turn.PointReturned, reloadHold.Milliseconds())
+					attempts = append(attempts, a)
+				}
+				load.turns.Go(func() { load.send(ctx, attempts) })
+			}
+			stopReading := load.read(ctx)
+			change, err := s.restart(ctx)
+			close(load.restarted)
+			load.turns.Wait()
+			stopReading()
+			if err := errors.Join(err, context.Cause(ctx)); err != nil {
+				return err
+			}
+			if len(load.failed) > 0 {
+				return s.broke(Failed, nil, "%d of %d requests failed, the first: %s", len(load.failed), load.requests.Load(), load.failed[0])
+			}
+			saved := 0
+			for _, l := range ledgers {
+				view, err := s.look(ctx, l)
+				if err != nil {
+					return err
+				}
+				saved += view.Turn
+			}
+			s.saw("%d requests while process %d took over from %d: none failed", load.requests.Load(), change.After.PID, change.Before.PID)
+			s.saw("%s of %s and more, each saved once", count(saved, "turn"), reloadHold)
+			return nil
+		},
+	}
+}
+
+// load is what the clients of a reload do.
+type load struct {
+	scene     *scene
+	restarted chan struct{} // closed when the restart is over
+	turns     sync.WaitGroup
+	requests  atomic.Int64
+
+	mu     sync.Mutex
+	failed []string
+}
+
+func (l *load) fail(what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = append(l.failed, what)
+}
+
+// send sends turns, the last one after the restart.
+func (l *load) send(ctx context.Context, attempts []*attempt) {
+	for i, a := range attempts {
+		if i == len(attempts)-1 {
+			select {
+			case <-l.restarted:
+			case <-ctx.Done():
+				return
+			}
+		}
+		got, err := l.scene.post(ctx, a)
+		if ctx.Err() != nil {
+			return
+		}
+		l.requests.Add(1)
+		switch {
+		case err != nil:
+			l.fail(err.Error())
+		case !got.ok() && got.problem != turn.Busy: // which is what on_busy: reject asks for
+			l.fail("a turn was answered " + got.String())
+		}
+	}
+}
+
+// read asks again and again for the list of sessions until the returned function
+// is called.
+func (l *load) read(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	url := l.scene.target.URL() + turn.SessionsPath(l.scene.Agent)
+	var readers sync.WaitGroup
+	for range reloadReaders {
+		readers.Go(func() {
+			tick := time.NewTicker(readPause)
+			defer tick.Stop()
+			for {
+				status, _, err := l.scene.client.get(ctx, url)
+				if ctx.Err() != nil {
+					return
+				}
+				l.requests.Add(1)
+				if err != nil || status != http.StatusOK {
+					l.fail(fmt.Sprintf("GET %s was answered %d, %v", url, status, err))
+				}
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		readers.Wait()
+	}
+}

@@ -1,0 +1,130 @@
+package verify
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Verdict is what a check came to.
+type Verdict string
+
+// The verdicts, the worst first.
+const (
+	Broken    Verdict = "broken"          // the guarantee does not hold
+	Unchecked Verdict = "could not check" // nothing is known about it; Reason says why
+	Held      Verdict = "held"            // it was tried and held
+	Skipped   Verdict = "skipped"         // it was not tried, on purpose; Reason says why
+)
+
+// Kind says how a guarantee is broken.
+type Kind string
+
+// The kinds.
+const (
+	Lost      Kind = "lost"       // an answered turn is not there, or not as it was answered
+	Doubled   Kind = "doubled"    // a turn is there twice
+	Forked    Kind = "forked"     // the turns are no single line 1, 2, 3 …
+	Torn      Kind = "torn"       // a turn is there in part
+	Leaked    Kind = "leaked"     // a session has something of another one
+	Failed    Kind = "failed"     // a request that had to succeed did not
+	NotKilled Kind = "not killed" // a kill or a stop did not end the process as it must
+)
+
+// Finding is one way in which a guarantee is broken.
+type Finding struct {
+	Kind    Kind   `json:"kind"`
+	What    string `json:"what"`              // in words
+	Session string `json:"session,omitempty"` // that shows it
+}
+
+// Exchange is one turn as its client saw it.
+type Exchange struct {
+	Session string `json:"session_id"`
+	Turn    int    `json:"turn"`
+	Input   string `json:"input"`
+	Reply   string `json:"reply"`
+}
+
+// Result is what one check came to.
+type Result struct {
+	Check    string     `json:"check"`
+	Promise  string     `json:"promise"` // the guarantee, as a sentence
+	Verdict  Verdict    `json:"verdict"`
+	Broken   []Finding  `json:"broken,omitempty"`
+	Reason   string     `json:"reason,omitempty"` // why it could not be checked, or was skipped
+	Seen     []string   `json:"seen"`             // what the verdict rests on, in order
+	Replies  []Exchange `json:"replies"`          // what was said; not judged
+	Sessions []string   `json:"sessions"`         // that were used
+	Turns    int        `json:"turns"`            // that were sent
+	Gap      int64      `json:"gap_ms"`           // the longest time without a ready agent
+	Millis   int64      `json:"millis"`
+}
+
+// Summary is the result in one line: why, if it is not held; else what was seen.
+func (r Result) Summary() string {
+	var parts []string
+	switch r.Verdict {
+	case Broken:
+		for _, f := range r.Broken {
+			parts = append(parts, string(f.Kind)+": "+f.What)
+		}
+	case Unchecked, Skipped:
+		return r.Reason
+	default:
+		parts = r.Seen
+	}
+	return strings.Join(parts, " · ")
+}
+
+// Report is what a verification came to.
+type Report struct {
+	Verdict   Verdict  `json:"verdict"` // the worst of all checks; skipped ones do not count
+	Agent     string   `json:"agent"`
+	Code      string   `json:"code"` // source hash of what was verified; "" when it did not say
+	Seed      uint64   `json:"seed"`
+	Turns     int      `json:"turns"` // that were sent
+	Checks    []Result `json:"checks"`
+	Kept      string   `json:"kept,omitempty"` // the directory with the evidence, when something is broken
+	KeptError error    `json:"-"`              // why that is not whole
+	Millis    int64    `json:"millis"`
+}
+
+// Count is how many checks came to a verdict.
+func (r Report) Count(v Verdict) int {
+	n := 0
+	for _, c := range r.Checks {
+		if c.Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *Report) conclude(run *run, took time.Duration) {
+	r.Verdict, r.Code, r.Turns, r.Millis = Held, run.client.seenCode(), run.sent, took.Milliseconds()
+	for _, v := range []Verdict{Broken, Unchecked} {
+		if r.Count(v) > 0 {
+			r.Verdict = v
+			return
+		}
+	}
+}
+
+// powerLoss is what no kill of a process can show.
+func powerLoss() Result {
+	return Result{
+		Check:   "power-loss",
+		Promise: "an answered turn survives a power cut",
+		Verdict: Skipped,
+		Reason:  "a killed process takes nothing from the disk's cache, so this cannot show it; it rests on fdatasync, and on a disk that keeps its word",
+	}
+}
+
+// count writes a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,287 @@
+package verify
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/gateway"
+	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// bench is a [Target] in which the test is everything but the agent: it starts
+// the agent's program, and has the gateway in its own process.
+type bench struct {
+	t       *testing.T
+	binary  string
+	env     turn.Env
+	sockets string
+	address string // of the gateway
+
+	gateway *gateway.Gateway
+	stop    context.CancelFunc // of the gateway; nil while it does not run
+	stopped chan struct{}
+	current *agentProcess
+	started int // processes so far
+
+	mu    sync.Mutex
+	lines []string
+	more  chan struct{} // closed, and replaced, with each line
+}
+
+const (
+	testAgent = "bot"
+	testNonce = "n0nce"
+	testDrain = 2 * time.Second
+	patience  = 30 * time.Second
+)
+
+func newBench(t *testing.T, binary string) *bench {
+	t.Helper()
+	sockets, err := os.MkdirTemp("/tmp", "fv") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, binary: binary, sockets: sockets, address: ln.Addr().String(), more: make(chan struct{})}
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.env = turn.DefaultEnv()
+	b.env.Agent, b.env.Data, b.env.Verify, b.env.Code = testAgent, filepath.Join(t.TempDir(), "volume"), testNonce, "c0de"
+	b.env.Hosts = []string{b.address}
+	b.env.Drain, b.env.Linger, b.env.TurnTimeout = testDrain, 100*time.Millisecond, patience
+	b.env.Runtime = "test"
+	t.Cleanup(func() {
+		if b.current != nil {
+			_ = b.current.cmd.Process.Kill() // it may have ended
+			<-b.current.over
+		}
+		b.stopGateway()
+		if t.Failed() {
+			for _, line := range b.lines {
+				t.Log(line)
+			}
+		}
+	})
+	return b
+}
+
+// agentProcess is one process of the agent.
+type agentProcess struct {
+	cmd    *exec.Cmd
+	id     Process
+	name   string
+	socket string
+	over   chan struct{} // closed when it is reaped
+}
+
+func (b *bench) URL() string    { return "http://" + b.address }
+func (b *bench) Volume() string { return b.env.Data }
+
+func (b *bench) Up(ctx context.Context) error {
+	if b.stop == nil {
+		ln, err := net.Listen("tcp", b.address)
+		if err != nil {
+			return err
+		}
+		serving, stop := context.WithCancel(context.Background())
+		b.gateway, b.stop, b.stopped = gateway.New(gateway.Options{Grace: patience}), stop, make(chan struct{})
+		b.route()
+		go func() {
+			defer close(b.stopped)
+			if err := b.gateway.Serve(serving, ln); err != nil {
+				b.t.Errorf("the gateway: %v", err)
+			}
+		}()
+	}
+	if b.current != nil {
+		select {
+		case <-b.current.over:
+		default:
+			return nil
+		}
+	}
+	p, err := b.launch(ctx)
+	if err == nil {
+		b.current = p
+		b.route(p)
+	}
+	return err
+}
+
+func (b *bench) Down(ctx context.Context) error {
+	if b.current != nil {
+		if _, err := b.end(ctx, b.current, syscall.SIGTERM); err != nil {
+			return err
+		}
+		b.current = nil
+	}
+	b.stopGateway()
+	return nil
+}
+
+func (b *bench) stopGateway() {
+	if b.stop != nil {
+		b.stop()
+		<-b.stopped
+		b.stop = nil
+	}
+}
+
+func (b *bench) Restart(ctx context.Context) (Change, error) {
+	old := b.current
+	next, err := b.launch(ctx)
+	if err != nil {
+		return Change{}, err
+	}
+	b.current = next
+	b.route(next)
+	settle, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_ = b.gateway.Drained(settle, old.name) // what is in flight after that is its drain's
+	exit, err := b.end(ctx, old, syscall.SIGTERM)
+	return Change{old.id, next.id, exit}, err
+}
+
+func (b *bench) Signal(ctx context.Context, sig syscall.Signal) (Change, error) {
+	old := b.current
+	exit, err := b.end(ctx, old, sig)
+	if err != nil {
+		return Change{Before: old.id}, err
+	}
+	next, err := b.launch(ctx)
+	if err != nil {
+		return Change{Before: old.id, Exit: exit}, err
+	}
+	b.current = next
+	b.route(next)
+	return Change{old.id, next.id, exit}, nil
+}
+
+func (b *bench) end(ctx context.Context, p *agentProcess, sig syscall.Signal) (Exit, error) {
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return Exit{}, err
+	}
+	select {
+	case <-p.over:
+	case <-ctx.Done():
+		return Exit{}, fmt.Errorf("%w: %d", ErrStillRuns, p.id.PID)
+	}
+	state := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if state.Signaled() {
+		return Exit{-1, state.Signal()}, nil
+	}
+	return Exit{state.ExitStatus(), 0}, nil
+}
+
+// route makes the gateway use exactly these processes.
+func (b *bench) route(serve ...*agentProcess) {
+	r := stack.Route{Agent: testAgent, MaxBody: 1 << 20}
+	for _, p := range serve {
+		r.Endpoints = append(r.Endpoints, stack.Endpoint{Replica: p.name, Network: "unix", Address: p.socket})
+	}
+	b.gateway.SetRoutes(stack.Routes{Hosts: []string{b.address}, Agents: []stack.Route{r}})
+}
+
+// launch starts a process and returns when it is ready.
+func (b *bench) launch(ctx context.Context) (*agentProcess, error) {
+	b.started++
+	name := "bot-" + strconv.Itoa(b.started)
+	p := &agentProcess{name: name, socket: filepath.Join(b.sockets, name+".sock"), over: make(chan struct{})}
+	env := b.env
+	env.Listen = "unix:" + p.socket
+	p.cmd = exec.Command(b.binary)
+	p.cmd.Env = append(os.Environ(), env.Encode()...)
+	p.cmd.Dir = b.sockets
+	out, err := p.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.id = Process{p.cmd.Process.Pid, name}
+	go func() {
+		defer close(p.over)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			b.log(lines.Text())
+		}
+		_ = p.cmd.Wait() // ProcessState tells
+	}()
+	ask := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", p.socket)
+	}}}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+turn.ReadyPath, nil)
+		if err != nil {
+			return nil, err
+		}
+		if resp, err := ask.Do(req); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return p, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-p.over:
+			return nil, errors.New("the agent ended before it was ready")
+		case <-tick.C:
+		}
+	}
+}
+
+func (b *bench) log(line string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lines = append(b.lines, line)
+	close(b.more)
+	b.more = make(chan struct{})
+}
+
+func (b *bench) Logs(ctx context.Context, follow bool, emit func(string) error) error {
+	for n := 0; ; {
+		b.mu.Lock()
+		lines, more := slices.Clone(b.lines[n:]), b.more
+		b.mu.Unlock()
+		n += len(lines)
+		for _, line := range lines {
+			if err := emit(line); err != nil {
+				return err
+			}
+		}
+		if !follow {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-more:
+		}
+	}
+}
+
+var _ Target = (*bench)(nil)
