@@ -13,34 +13,38 @@ import (
 )
 
 const (
-	reloadClients = 3
+	reloadClients = 2
 	reloadTurns   = 4 // of each client
 	reloadReaders = 2
-	// reloadHold makes turns long, so that some are under way whenever the old
-	// process lets go.
+	readPause     = 5 * time.Millisecond
+	// reloadHold makes turns long, so that some are under way whenever the
+	// gateway goes over to the new process.
 	reloadHold = 200 * time.Millisecond
-	readPause  = 5 * time.Millisecond
+	// longTurn is one that the old process still has when it is told to stop:
+	// longer than a gateway is waited for before that.
+	longTurn = 1500 * time.Millisecond
 )
 
-// reload restarts the agent while clients use it. Two of the clients share a
-// session, so that the old process and the new one meet in it.
+// reload restarts the agent while clients use it. Two of them share a session,
+// so that the old process and the new one meet in it; the old one has a long
+// turn of another when its drain begins.
 func reload() Check {
 	return Check{
 		Name:    "reload",
 		Promise: "a restart under load fails no request",
 		How:     "restart while clients send turns and read",
-		Turns:   reloadClients * reloadTurns,
+		Turns:   2 + reloadClients*reloadTurns,
 		run: func(ctx context.Context, s *scene) error {
-			if err := s.ready(ctx); err != nil {
+			calm, busy := s.session(), s.session()
+			long, err := s.hold(ctx, calm, turn.PointBegun, longTurn)
+			if err != nil {
 				return err
 			}
-			ledgers := []*ledger{s.session(), s.session()}
 			load := &load{scene: s, restarted: make(chan struct{})}
-			for i := range reloadClients {
-				l := ledgers[min(i, len(ledgers)-1)]
+			for range reloadClients {
 				var attempts []*attempt
 				for range reloadTurns {
-					a := s.attempt(l)
+					a := s.attempt(busy)
 					a.hold = fmt.Sprintf("%s:%s:%d", s.Nonce, turn.PointReturned, reloadHold.Milliseconds())
 					attempts = append(attempts, a)
 				}
@@ -54,19 +58,30 @@ func reload() Check {
 			if err := errors.Join(err, context.Cause(ctx)); err != nil {
 				return err
 			}
+			got, over, err := long.end(ctx, s.Drain)
+			if err != nil {
+				return err
+			}
+			if !over || !got.ok() {
+				return s.broke(Failed, calm, "the turn that the old process had was not finished: %s", got)
+			}
 			if len(load.failed) > 0 {
-				return s.broke(Failed, nil, "%d of %d requests failed, the first: %s", len(load.failed), load.requests.Load(), load.failed[0])
+				return s.broke(Failed, busy, "%d of %d requests failed, the first: %s", len(load.failed), load.requests.Load(), load.failed[0])
+			}
+			after, err := s.turn(ctx, calm)
+			if err != nil {
+				return err
 			}
 			saved := 0
-			for _, l := range ledgers {
+			for _, l := range []*ledger{calm, busy} {
 				view, err := s.look(ctx, l)
 				if err != nil {
 					return err
 				}
 				saved += view.Turn
 			}
-			s.saw("%d requests while process %d took over from %d: none failed", load.requests.Load(), change.After.PID, change.Before.PID)
-			s.saw("%s of %s and more, each saved once", count(saved, "turn"), reloadHold)
+			s.saw("%d requests while process %d took over from %d: none failed", load.requests.Load()+2, change.After.PID, change.Before.PID)
+			s.saw("%s, one of them %s long in the old process, then turn %d in the new one", count(saved, "turn"), longTurn, after.Turn)
 			return nil
 		},
 	}
@@ -107,7 +122,7 @@ func (l *load) send(ctx context.Context, attempts []*attempt) {
 		switch {
 		case err != nil:
 			l.fail(err.Error())
-		case !got.ok() && got.problem != turn.Busy: // which is what on_busy: reject asks for
+		case !got.ok() && got.problem != turn.Busy: // for which on_busy: reject asks
 			l.fail("a turn was answered " + got.String())
 		}
 	}
