@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -74,6 +75,21 @@ func TestSupervisorIsKilledAndAnAgentLeavesItsChild(t *testing.T) {
 	mustBeGone(t, child)
 }
 
+// standIn is a process that is on record as the rig's supervisor.
+func (r *rig) standIn() proc.Identity {
+	r.t.Helper()
+	cmd := exec.CommandContext(r.t.Context(), "/bin/sleep", "600")
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = cmd.Wait() }) // it was killed
+	id := identify(r.t, cmd.Process.Pid)
+	if err := writeFile(filepath.Join(r.place().run, supervisorFile), id); err != nil {
+		r.t.Fatal(err)
+	}
+	return id
+}
+
 // A supervisor may die of a signal a moment after it took the question.
 func TestSupervisorThatDiesWhileItIsAsked(t *testing.T) {
 	t.Parallel()
@@ -81,13 +97,7 @@ func TestSupervisorThatDiesWhileItIsAsked(t *testing.T) {
 	if err := r.place().makeRunDir(); err != nil {
 		t.Fatal(err)
 	}
-	stand := exec.CommandContext(t.Context(), "/bin/sleep", "600")
-	if err := stand.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeFile(filepath.Join(r.place().run, supervisorFile), identify(t, stand.Process.Pid)); err != nil {
-		t.Fatal(err)
-	}
+	stand := r.standIn()
 	ln, err := net.Listen("unix", r.place().control())
 	if err != nil {
 		t.Fatal(err)
@@ -97,9 +107,7 @@ func TestSupervisorThatDiesWhileItIsAsked(t *testing.T) {
 	go func() {
 		conn, err := ln.Accept()
 		if err == nil {
-			_ = stand.Process.Kill()
-			_ = stand.Wait() // it was killed
-			err = conn.Close()
+			err = errors.Join(stand.Signal(syscall.SIGKILL), stand.Wait(t.Context()), conn.Close())
 		}
 		asked <- err
 	}()

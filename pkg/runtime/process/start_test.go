@@ -6,10 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
@@ -127,45 +127,42 @@ func TestC18_AgentOfAProjectThatMoved(t *testing.T) {
 	r.mustTurn("bot", "")
 }
 
-// What is wrong with the project is said while everything still runs.
+// What is wrong with the project is said before anything is stopped: a process
+// that is on record as the supervisor, and does not answer, lives on.
 func TestUpChecksBeforeItStops(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.up()
-	supervisor := r.supervisor()
-	if err := supervisor.Signal(syscall.SIGSTOP); err != nil {
+	r.down()
+	if err := r.place().makeRunDir(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the silence to be seen", func() bool { return len(r.observe().Stale) == 1 })
-	force := make(chan struct{})
-	close(force)
-	right := r.o
+	silent := r.standIn()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
+	right := r.o
 	for name, spoil := range map[string]func(*Options){
 		"volume": func(o *Options) { o.Stack.Volume.Name = "another" },
 		"port":   func(o *Options) { o.Stack.Gateway.Port = ln.Addr().(*net.TCPAddr).Port },
 		"env file": func(o *Options) {
 			bot := testAgentSpec(t, "bot")
 			bot.EnvFiles = []string{t.TempDir()}
-			o.Stack.Agents = append(o.Stack.Agents[:0:0], bot)
+			o.Stack.Agents = []stack.Agent{bot}
 		},
 	} {
-		r.o.Force = force
 		spoil(&r.o)
 		if _, err := r.driver().Up(t.Context(), r.p); err == nil {
 			t.Errorf("up with a wrong %s succeeded", name)
 		}
+		if alive, err := silent.Alive(); !alive || err != nil {
+			t.Errorf("up with a wrong %s ended what runs: %v", name, err)
+		}
 		r.o = right
 	}
-	if err := supervisor.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	r.up()
+	mustBeGone(t, silent)
 	r.mustTurn("bot", "")
-	if got := r.replica(); got.State != runtime.Ready || r.supervisor() != supervisor {
-		t.Errorf("replica %+v of %+v", got, r.supervisor())
-	}
 }

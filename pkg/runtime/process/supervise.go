@@ -24,7 +24,7 @@ import (
 )
 
 // socketCheck is how often the supervisor looks whether it can be reached.
-const socketCheck = 5 * time.Second
+const socketCheck = time.Second
 
 // readyFD is where the supervisor finds the pipe on which up waits.
 const readyFD = 3
