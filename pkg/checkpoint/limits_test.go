@@ -163,7 +163,7 @@ func TestUnreadableFileReplacesNothing(t *testing.T) {
 	}
 }
 
-// grow makes a conversation four times as long by references, a turn each, until
+// grow makes a conversation eight times as long by references, a turn each, until
 // the store refuses. It returns the turn that was refused.
 func grow(t *testing.T, f *File, rewrite func(turn int)) (refused int) {
 	t.Helper()
@@ -180,8 +180,8 @@ func grow(t *testing.T, f *File, rewrite func(turn int)) (refused int) {
 		}
 		c := Commit{Messages: []Message{{Role: "system", Content: quoted(fmt.Sprint("turn ", n))}, {Role: "user", Content: big}}, Reply: quoted("out")}
 		if old := s.Checkpoint().Messages; len(old) > 0 {
-			c.Messages = slices.Concat(c.Messages[:1], old[1:], old[1:])
-			c.Add = slices.Concat(old[1:], old[1:])
+			c.Messages = append(c.Messages[:1], slices.Repeat(old[1:], 4)...)
+			c.Add = slices.Repeat(old[1:], 4)
 		}
 		_, err = s.Commit(c)
 		if errors.Is(err, ErrTooLarge) { // it can still shrink
@@ -207,11 +207,11 @@ func TestGrownConversationIsRewritten(t *testing.T) {
 	dir := t.TempDir()
 	f, fsys := twin(t, dir, Options{})
 	refused := grow(t, f, func(n int) {
-		if n == 3 { // 16 messages of 4 MiB, after 11 lines
+		if n == 2 { // 8 messages of 4 MiB, in 7 lines
 			fsys.Fail(durabletest.Fault{Op: durable.OpCommitSync, Err: syscall.EIO, Nth: 1})
 		}
 	})
-	if refused != 4 {
+	if refused != 3 {
 		t.Fatalf("turn %d was refused", refused) // 64 messages of 4 MiB, and what each takes besides
 	}
 	if n := durabletest.Count(fsys.Ops(), durable.OpRewriteRename); n != 1 {
@@ -242,13 +242,13 @@ func TestSnapshotThatDoesNotFitIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := s.(*fileSession)
-	for range 20 {
+	for range 5 {
 		h.s.state.messages = append(h.s.state.messages, Message{Role: "a", Content: quoted(strings.Repeat("x", 5<<20))})
 		h.s.state.talk += messageSize(h.s.state.messages[len(h.s.state.messages)-1])
 	}
 	before := readFile(t, pathOf(dir, "s"))
 	live := appendLine(nil, h.s.salt, h.s.n, 0, testTime, note{kindMark})
-	if err := f.rewrite(h.e, h.s, [][]byte{live}); err == nil || !strings.Contains(err.Error(), "needs 20 lines, and line 4 follows") {
+	if err := f.rewrite(h.e, h.s, [][]byte{live}); err == nil || !strings.Contains(err.Error(), "needs 5 lines, and line 4 follows") {
 		t.Errorf("error is %v", err)
 	}
 	if !bytes.Equal(before, readFile(t, pathOf(dir, "s"))) {
