@@ -19,9 +19,10 @@
 // power cut, on a file system that keeps what fdatasync and fsync of file and
 // directory said it would. A begun turn survives a SIGKILL, not a power cut.
 // A session that existed and cannot be read whole is an error for that session,
-// never an empty session; other sessions are not touched by it. One limit is
+// never an empty session; other sessions are not touched by it. Two limits are
 // known: rot in the newest synced line together with a power cut that took the
-// mark and the hint behind it cannot be told from a torn write.
+// mark and the hint behind it cannot be told from a torn write; and a file that
+// was cut short or lost together with its lock file is not recognised.
 //
 // # What is assumed
 //

@@ -17,7 +17,7 @@ type image struct {
 	now  time.Time
 
 	state *state // its open turn is left to live
-	last  uint64 // n of the last line that the snapshot stands for
+	last  uint64 // n of the last line that the snapshot stands for, or a higher one
 	live  [][]byte
 }
 
