@@ -13,6 +13,7 @@ import (
 const (
 	holdTimeout = 20 * time.Second // for a turn to come to its point
 	endTimeout  = 10 * time.Second // for a client to hear that its agent is dead
+	logTimeout  = 3 * time.Second  // for a line to be read after what came of it
 )
 
 // flight is a turn whose request is under way.
@@ -53,13 +54,13 @@ var errSeen = errors.New("seen")
 func (s *scene) seen(ctx context.Context, f *flight, session string, point turn.Point) (id string, err error) {
 	reading, cancel := context.WithTimeoutCause(ctx, holdTimeout, fmt.Errorf("the agent did not say within %s that it holds a turn at %q", holdTimeout, point))
 	defer cancel()
-	// A turn that was answered long ago will not be held any more. The log may
-	// lag behind the answer.
+	// A turn that was answered is not held any more, but the log may lag behind
+	// the answer.
 	s.flights.Go(func() {
 		select {
 		case <-reading.Done():
 		case <-f.over:
-			timer := time.NewTimer(holdTimeout / 4)
+			timer := time.NewTimer(logTimeout)
 			defer timer.Stop()
 			select {
 			case <-timer.C:

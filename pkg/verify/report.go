@@ -113,12 +113,15 @@ func (r *Report) conclude(run *run, took time.Duration) {
 
 // powerLoss is what no kill of a process can show.
 func powerLoss() Result {
-	return Result{
-		Check:   "power-loss",
-		Promise: "an answered turn survives a power cut",
-		Verdict: Skipped,
-		Reason:  "a killed process takes nothing from the disk's cache, so this cannot show it; it rests on fdatasync, and on a disk that keeps its word",
-	}
+	r := newResult("power-loss", "an answered turn survives a power cut")
+	r.Verdict = Skipped
+	r.Reason = "a kill takes nothing from the disk's cache, so this cannot show it: it rests on fdatasync and on a disk that keeps its word"
+	return r
+}
+
+// newResult has no list that is null in JSON.
+func newResult(check, promise string) Result {
+	return Result{Check: check, Promise: promise, Seen: []string{}, Replies: []Exchange{}, Sessions: []string{}}
 }
 
 // count writes a number with its noun.

@@ -56,9 +56,7 @@ type scene struct {
 // check does one check.
 func (r *run) check(ctx context.Context, c Check) Result {
 	started := time.Now()
-	s := &scene{run: r, Check: c, result: Result{
-		Check: c.Name, Promise: c.Promise, Seen: []string{}, Replies: []Exchange{}, Sessions: []string{},
-	}}
+	s := &scene{run: r, Check: c, result: newResult(c.Name, c.Promise)}
 	err := s.target.Up(ctx) // an earlier check may have left it in any state
 	if err == nil {
 		inner, cancel := context.WithCancel(ctx)
