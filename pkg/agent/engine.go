@@ -157,7 +157,7 @@ func (e *engine) fly(f *flight) {
 	}
 	t, err := s.Begin(checkpoint.Begin{Key: f.key, InputHash: f.hash, Input: f.input})
 	if errors.Is(err, checkpoint.ErrTooLarge) {
-		err = turn.Problemf(turn.TooLarge, "the input does not fit into a session's file")
+		err = turn.Problemf(turn.TooLarge, "%v", err) // it says which limit, and no more
 	}
 	if err != nil {
 		e.refuse(f, err)

@@ -56,6 +56,9 @@ func storeProblem(err error) *turn.Problem {
 		}
 		return turn.Problemf(turn.SessionDamaged, "%s: %s; other sessions are not affected", d.Path, d.Reason)
 	}
+	if errors.Is(err, checkpoint.ErrTooLarge) {
+		return turn.Problemf(turn.ReplyTooLarge, "%v", err) // it says which limit, and no more
+	}
 	for _, known := range []struct {
 		err    error
 		code   turn.Code
@@ -69,7 +72,6 @@ func storeProblem(err error) *turn.Problem {
 		{checkpoint.ErrNoSession, turn.NoSuchSession, ""},
 		{checkpoint.ErrNoTurn, turn.NoSuchTurn, ""},
 		{checkpoint.ErrNoSpace, turn.NoSpace, ""},
-		{checkpoint.ErrTooLarge, turn.ReplyTooLarge, "messages, state and reply of one turn must fit into 8 MiB"},
 		{checkpoint.ErrReadOnly, turn.ReadOnly, "reading and replays still work"},
 		{checkpoint.ErrCommitUnknown, turn.CommitUnknown, "or ask for the turn by its id"},
 		{checkpoint.ErrLostLock, turn.Unavailable, "somebody else changed the session's file; nothing was committed"},

@@ -73,7 +73,7 @@ var kinds = map[Code]kind{
 	KeyReused:       {http.StatusUnprocessableEntity, "the turn key was used with another input", false, "use a new key for a new input"},
 	QueueFull:       {http.StatusTooManyRequests, "too many turns wait for this session", true, "wait as long as Retry-After says"},
 	RunFailed:       {http.StatusInternalServerError, "the agent's code failed; nothing was committed", false, "mend the agent's code; flisk logs has its words"},
-	ReplyTooLarge:   {http.StatusInternalServerError, "the turn is too large to commit; nothing was committed", false, "return less: a turn must fit into one line of 8 MiB"},
+	ReplyTooLarge:   {http.StatusInternalServerError, "the turn is too large to commit; nothing was committed", false, "return less: the detail names the limit"},
 	StateMismatch:   {http.StatusInternalServerError, "the session's state does not fit the agent's code; nothing was changed", false, "keep the stored field, or give the state type an UnmarshalJSON that reads the old form"},
 	AgentLost:       {http.StatusBadGateway, "the agent went away; the turn may or may not be committed", true, "send it again with the same key, or ask GET turns/<turn-id>"},
 	Draining:        {http.StatusServiceUnavailable, "the agent is shutting down", true, "send it again: another process takes over"},
