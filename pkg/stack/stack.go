@@ -14,6 +14,7 @@ type Stack struct {
 	Gateway  Gateway
 	Agents   []Agent // in the order of their names
 	Volume   Volume
+	Verify   string // the nonce that unlocks holds; "" outside a verification
 }
 
 // Gateway is the one address that clients use.
@@ -35,6 +36,7 @@ type Agent struct {
 	RequireSession bool
 	MaxBody        int64    // bytes
 	EnvFiles       []string // absolute paths; one that does not exist is skipped
+	Env            []string // "NAME=value", after what the env files say; a verification's
 	WatchIgnore    []string
 }
 

@@ -52,9 +52,10 @@ func (d *Driver) target(volumeID string) (target, error) {
 		if err != nil {
 			return t, err
 		}
+		vars = append(vars, a.Env...)
 		env := turn.Env{
 			Agent: a.Name, Data: d.place.volume, Hosts: s.Gateway.HostNames(), Gateway: s.Gateway.URL(),
-			Volume: volumeID, Runtime: runtimeName,
+			Volume: volumeID, Runtime: runtimeName, Verify: s.Verify,
 			Drain: a.Drain, Linger: linger, TurnTimeout: a.TurnTimeout,
 			OnBusy: a.OnBusy, RequireSession: a.RequireSession, MaxBody: a.MaxBody,
 		}
