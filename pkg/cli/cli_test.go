@@ -54,7 +54,9 @@ type fakeDriver struct {
 	up      func(context.Context, runtime.Progress) (runtime.Report, error)
 	down    func(context.Context, runtime.Progress) (runtime.Report, error)
 	logs    func(context.Context, runtime.LogOptions, func(runtime.Line) error) error
-	kill    func(context.Context, string) ([]runtime.Replica, error)
+	restart func(context.Context, string, runtime.Progress) (runtime.Report, error)
+	plan    func(context.Context, runtime.Op, ...string) (runtime.Plan, error)
+	kill    func(context.Context, string) ([]runtime.Change, error)
 }
 
 func (f *fakeDriver) Observe(context.Context) (runtime.Observed, error) { return f.observe() }
@@ -68,7 +70,15 @@ func (f *fakeDriver) Logs(ctx context.Context, o runtime.LogOptions, emit func(r
 	return f.logs(ctx, o, emit)
 }
 
-func (f *fakeDriver) Kill(ctx context.Context, agent string) ([]runtime.Replica, error) {
+func (f *fakeDriver) Restart(ctx context.Context, agent string, p runtime.Progress) (runtime.Report, error) {
+	return f.restart(ctx, agent, p)
+}
+
+func (f *fakeDriver) Plan(ctx context.Context, op runtime.Op, agents ...string) (runtime.Plan, error) {
+	return f.plan(ctx, op, agents...)
+}
+
+func (f *fakeDriver) Kill(ctx context.Context, agent string) ([]runtime.Change, error) {
 	return f.kill(ctx, agent)
 }
 

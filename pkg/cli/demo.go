@@ -136,19 +136,11 @@ func runDemo(ctx context.Context, a *app, keep bool) error {
 	return d.conclude(a, time.Since(started))
 }
 
-// longestParent keeps the sockets of the demo, at most 84 bytes below it, within
-// the 103 that a socket's name may have.
-const longestParent = 19
-
 // makeRoom makes the temporary directory.
 func (d *demo) makeRoom(a *app) error {
-	parent := os.TempDir()
-	if len(parent) > longestParent {
-		parent = "/tmp"
-	}
-	root, err := os.MkdirTemp(parent, "flisk-demo-")
+	root, err := makeRoom("flisk-demo-")
 	if err != nil {
-		return fault.New(fault.Environment, "set TMPDIR to a directory of yours", "there is no place for the demo: %w", err)
+		return err
 	}
 	d.root, d.dir = root, filepath.Join(root, "bot")
 	inner := *a
@@ -286,7 +278,7 @@ func (d *demo) kill(ctx context.Context) error {
 	}
 	d.result.Killed.After = after.PID
 	d.say(fmt.Sprintf("No warning, no time to save anything. %s later process %d took its place.", console.Span(time.Since(at)), after.PID))
-	d.check(fmt.Sprintf("process %d is dead", before), len(killed) == 1 && killed[0].PID == before && gone(before))
+	d.check(fmt.Sprintf("process %d is dead", before), len(killed) == 1 && killed[0].Before.PID == before && gone(before))
 	return nil
 }
 

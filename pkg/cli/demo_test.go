@@ -81,10 +81,10 @@ func (s *stage) driver() *fakeDriver {
 			s.start()
 			return runtime.Report{Changed: true, URL: server.URL}, nil
 		},
-		kill: func(context.Context, string) ([]runtime.Replica, error) {
+		kill: func(context.Context, string) ([]runtime.Change, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			killed := replica()
+			killed := runtime.Change{Agent: "bot", Replica: "bot-1", Before: runtime.Process{PID: replica().PID}}
 			if s.immune {
 				old := s.process
 				s.t.Cleanup(func() { s.end(old) })
@@ -95,7 +95,7 @@ func (s *stage) driver() *fakeDriver {
 			if s.forgets {
 				s.sessions = map[string][]string{}
 			}
-			return []runtime.Replica{killed}, nil
+			return []runtime.Change{killed}, nil
 		},
 		down: func(context.Context, runtime.Progress) (runtime.Report, error) {
 			if s.process != nil {

@@ -27,8 +27,9 @@ type Op int
 
 // The operations.
 const (
-	OpUp   Op = iota // converge on what is desired
-	OpDown           // stop everything
+	OpUp      Op = iota // converge on what is desired
+	OpDown              // stop everything
+	OpRestart           // OpUp, and replace what is as desired, too
 )
 
 // Action is what a step does.
@@ -106,19 +107,23 @@ func (s Step) object() string {
 // a pure function. A replica whose code or settings changed is replaced start
 // first: its successor is ready and has the routes before it is stopped.
 // Replicas in observed that do not serve are taken for what they are, so a plan
-// also finishes what an interrupted one began.
-func NewPlan(desired Desired, observed Observed, op Op) Plan {
+// also finishes what an interrupted one began. agents are those that OpRestart
+// is about; none is all.
+func NewPlan(desired Desired, observed Observed, op Op, agents ...string) Plan {
+	replace := func(agent string) bool {
+		return op == OpRestart && (len(agents) == 0 || slices.Contains(agents, agent))
+	}
 	switch {
 	case op == OpDown:
 		return stopAll(observed, "down was asked for")
 	case observed.Gateway != "" && observed.Gateway != desired.Gateway:
 		// One listener cannot become another without a gap; the causes say so.
-		fresh := converge(desired, Observed{Replicas: nil})
+		fresh := converge(desired, Observed{}, replace)
 		moved := fmt.Sprintf("the gateway moves from %s to %s", observed.Gateway, desired.Gateway)
 		builds := slices.IndexFunc(fresh, func(s Step) bool { return s.Do != Build })
 		return slices.Concat(fresh[:builds], stopAll(observed, moved), fresh[builds:])
 	}
-	return converge(desired, observed)
+	return converge(desired, observed, replace)
 }
 
 // stopAll stops agents before the gateway, so that what they finish in their
@@ -134,8 +139,9 @@ func stopAll(observed Observed, cause string) Plan {
 	return plan
 }
 
-// converge is the plan of OpUp when the gateway can stay where it is.
-func converge(desired Desired, observed Observed) Plan {
+// converge is the plan of OpUp, and of OpRestart, when the gateway can stay where
+// it is. replace tells of which agents nothing that runs will do.
+func converge(desired Desired, observed Observed, replace func(agent string) bool) Plan {
 	var builds, starts, awaits, confirms, stops Plan
 	var serve []Ref
 	keep := map[Ref]bool{}
@@ -145,14 +151,18 @@ func converge(desired Desired, observed Observed) Plan {
 			name := want.Agent + "-" + strconv.Itoa(i+1)
 			at := present(observed, want.Agent, name)
 			ref := Ref{want.Agent, name, 0}
-			if r, ok := fitting(at, want); ok {
+			r, fits := fitting(at, want)
+			if fits && !replace(want.Agent) {
 				ref.Generation = r.Generation
 				if r.State != Ready && r.State != Waiting {
 					awaits = append(awaits, ref.step(Await, "it is "+string(r.State)))
 				}
 				waited = waited || r.State != Ready
 			} else {
-				why := replaceCause(at, want)
+				why := "restart was asked for"
+				if !fits {
+					why = replaceCause(at, want)
+				}
 				ref.Generation = newest(at) + 1
 				starts = append(starts, ref.step(Start, why))
 				awaits = append(awaits, ref.step(Await, "it gets requests only when it is ready"))

@@ -37,6 +37,7 @@ func TestPlans(t *testing.T) {
 		observed Observed
 		op       Op
 		want     string
+		agents   []string
 	}{
 		{"nothing runs", bot(2, "c1", "s1"), Observed{}, OpUp, `
 build          bot               it does not run
@@ -47,8 +48,8 @@ await          bot-1.1           it gets requests only when it is ready
 await          bot-2.1           it gets requests only when it is ready
 switch routes  bot-1.1 bot-2.1   these are ready and as desired
 confirm        bot               done means that clients get answers
-`},
-		{"C19: a second up has nothing to do", bot(1, "c1", "s1"), running(replica("bot-1", 1, "c1", "s1")), OpUp, ``},
+`, nil},
+		{"C19: a second up has nothing to do", bot(1, "c1", "s1"), running(replica("bot-1", 1, "c1", "s1")), OpUp, ``, nil},
 		{"C08 C12 C25: changed code starts first, and touches no other agent", two,
 			running(replica("bot-1", 3, "c0", "s1"), replica("ops-1", 1, "c2", "s1")), OpUp, `
 build          bot               its code changed
@@ -57,7 +58,7 @@ await          bot-1.4           it gets requests only when it is ready
 switch routes  bot-1.4 ops-1.1   these are ready and as desired
 confirm        bot               done means that clients get answers
 stop           bot-1.3           replaced by bot-1.4
-`},
+`, nil},
 		{"changed settings", bot(1, "c1", "s2"), running(replica("bot-1", 1, "c1", "s1")), OpUp, `
 build          bot               its settings changed
 start          bot-1.2           its settings changed
@@ -65,42 +66,42 @@ await          bot-1.2           it gets requests only when it is ready
 switch routes  bot-1.2           these are ready and as desired
 confirm        bot               done means that clients get answers
 stop           bot-1.1           replaced by bot-1.2
-`},
+`, nil},
 		{"a replica that is being restarted is waited for", bot(1, "c1", "s1"),
 			running(replica("bot-1", 1, "c1", "s1").in(Failing, true)), OpUp, `
 await          bot-1.1           it is failing
 confirm        bot               done means that clients get answers
-`},
+`, nil},
 		{"an up that was killed before its switch is finished", bot(1, "c2", "s1"),
 			running(replica("bot-1", 1, "c1", "s1"), replica("bot-1", 2, "c2", "s1").in(Waiting, false)), OpUp, `
 switch routes  bot-1.2           these are ready and as desired
 confirm        bot               done means that clients get answers
 stop           bot-1.1           replaced by bot-1.2
-`},
+`, nil},
 		{"an up that was killed after its switch is finished", bot(1, "c2", "s1"),
 			running(replica("bot-1", 1, "c1", "s1").in(Waiting, false), replica("bot-1", 2, "c2", "s1")), OpUp, `
 stop           bot-1.1           replaced by bot-1.2
-`},
+`, nil},
 		{"going back to what still serves", bot(1, "c1", "s1"),
 			running(replica("bot-1", 1, "c1", "s1"), replica("bot-1", 2, "c2", "s1").in(Failing, false)), OpUp, `
 stop           bot-1.2           replaced by bot-1.1
-`},
+`, nil},
 		{"C18: a project that was moved", Desired{"/new", here, []Want{{"bot", 1, "c1", "s1"}}}, running(replica("bot-1", 1, "c1", "s1")), OpUp, `
 switch routes  bot-1.1           the project moved to /new
-`},
+`, nil},
 		{"a gateway without anything", bot(1, "c1", "s1"), running(), OpUp, `
 build          bot               it does not run
 start          bot-1.1           it does not run
 await          bot-1.1           it gets requests only when it is ready
 switch routes  bot-1.1           these are ready and as desired
 confirm        bot               done means that clients get answers
-`},
+`, nil},
 		{"fewer replicas and agents", bot(1, "c1", "s1"),
 			running(replica("bot-1", 1, "c1", "s1"), replica("bot-2", 1, "c1", "s1"), replica("ops-1", 1, "c2", "s1")), OpUp, `
 switch routes  bot-1.1           these are ready and as desired
 stop           bot-2.1           1 of this agent shall run
 stop           ops-1.1           the project has no such agent any more
-`},
+`, nil},
 		{"the gateway moves: what can fail early comes before the gap", moved, running(replica("bot-1", 2, "c1", "s1")), OpUp, `
 build          bot               it does not run
 stop           bot-1.2           the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090
@@ -110,18 +111,76 @@ start          bot-1.1           it does not run
 await          bot-1.1           it gets requests only when it is ready
 switch routes  bot-1.1           these are ready and as desired
 confirm        bot               done means that clients get answers
-`},
+`, nil},
 		{"C15: down stops agents before the gateway", Desired{},
 			running(replica("bot-1", 1, "c1", "s1"), replica("bot-1", 2, "c2", "s1").in(Starting, false)), OpDown, `
 stop           bot-1.1           down was asked for
 stop           bot-1.2           down was asked for
 stop gateway                     down was asked for
-`},
-		{"down twice", Desired{}, Observed{}, OpDown, ``},
+`, nil},
+		{"down twice", Desired{}, Observed{}, OpDown, ``, nil},
+		{"restart of one starts first, and touches no other agent", two,
+			running(replica("bot-1", 1, "c1", "s1"), replica("ops-1", 1, "c2", "s1")), OpRestart, `
+build          bot               restart was asked for
+start          bot-1.2           restart was asked for
+await          bot-1.2           it gets requests only when it is ready
+switch routes  bot-1.2 ops-1.1   these are ready and as desired
+confirm        bot               done means that clients get answers
+stop           bot-1.1           replaced by bot-1.2
+`, []string{"bot"}},
+		{"restart of all, in one switch", Desired{Gateway: here, Agents: []Want{{"bot", 2, "c1", "s1"}, {"ops", 1, "c2", "s1"}}},
+			running(replica("bot-1", 1, "c1", "s1"), replica("bot-2", 1, "c1", "s1"), replica("ops-1", 7, "c2", "s1")), OpRestart, `
+build          bot               restart was asked for
+build          ops               restart was asked for
+start          bot-1.2           restart was asked for
+start          bot-2.2           restart was asked for
+start          ops-1.8           restart was asked for
+await          bot-1.2           it gets requests only when it is ready
+await          bot-2.2           it gets requests only when it is ready
+await          ops-1.8           it gets requests only when it is ready
+switch routes  bot-1.2 bot-2.2 ops-1.8  these are ready and as desired
+confirm        bot               done means that clients get answers
+confirm        ops               done means that clients get answers
+stop           bot-1.1           replaced by bot-1.2
+stop           bot-2.1           replaced by bot-2.2
+stop           ops-1.7           replaced by ops-1.8
+`, nil},
+		{"restart says what else changed", two,
+			running(replica("bot-1", 1, "c0", "s1"), replica("ops-1", 1, "c2", "s0")), OpRestart, `
+build          bot               its code changed
+build          ops               its settings changed
+start          bot-1.2           its code changed
+start          ops-1.2           its settings changed
+await          bot-1.2           it gets requests only when it is ready
+await          ops-1.2           it gets requests only when it is ready
+switch routes  bot-1.2 ops-1.2   these are ready and as desired
+confirm        bot               done means that clients get answers
+confirm        ops               done means that clients get answers
+stop           bot-1.1           replaced by bot-1.2
+stop           ops-1.1           replaced by ops-1.2
+`, []string{"bot"}},
+		{"restart after one that was killed replaces what both left", bot(1, "c1", "s1"),
+			running(replica("bot-1", 1, "c1", "s1"), replica("bot-1", 2, "c1", "s1").in(Waiting, false)), OpRestart, `
+build          bot               restart was asked for
+start          bot-1.3           restart was asked for
+await          bot-1.3           it gets requests only when it is ready
+switch routes  bot-1.3           these are ready and as desired
+confirm        bot               done means that clients get answers
+stop           bot-1.1           replaced by bot-1.3
+stop           bot-1.2           replaced by bot-1.3
+`, nil},
+		{"restart of nothing is up", bot(1, "c1", "s1"), Observed{}, OpRestart, `
+build          bot               it does not run
+start gateway                    nothing listens on 127.0.0.1:8080 yet
+start          bot-1.1           it does not run
+await          bot-1.1           it gets requests only when it is ready
+switch routes  bot-1.1           these are ready and as desired
+confirm        bot               done means that clients get answers
+`, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			plan := NewPlan(tt.desired, tt.observed, tt.op)
+			plan := NewPlan(tt.desired, tt.observed, tt.op, tt.agents...)
 			if got, want := plan.String(), strings.TrimPrefix(tt.want, "\n"); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}

@@ -5,7 +5,9 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"syscall"
 	"time"
 )
 
@@ -32,6 +34,7 @@ type Replica struct {
 	State      State
 	Serving    bool // the gateway has it in its route table
 	PID        int
+	Start      string // of PID: tells it from every other process of that number
 	Started    time.Time
 	Restarts   int    // of this generation: exits that nobody asked for
 	Code       string // source hash of what it runs
@@ -85,8 +88,21 @@ type Driver interface {
 	// volume. Nothing running is not an error.
 	Down(ctx context.Context, p Progress) (Report, error)
 
-	// Kill sends SIGKILL to every replica of an agent. They come back.
-	Kill(ctx context.Context, agent string) ([]Replica, error)
+	// Restart is Up that also replaces every replica of an agent, or of all
+	// agents when agent is "": start first, so that no request is refused. The
+	// report names what was replaced. When a new one does not get ready, the old
+	// ones go on serving.
+	Restart(ctx context.Context, agent string, p Progress) (Report, error)
+
+	// Plan is what Up, Down or Restart of these agents (of all when none is
+	// named) would do. It changes nothing and takes no lock, so something may
+	// have happened before it is done.
+	Plan(ctx context.Context, op Op, agents ...string) (Plan, error)
+
+	// Kill sends SIGKILL to every replica of an agent, and returns when another
+	// process is in the place of each; that one need not be ready yet. A process
+	// that did not die of that signal is an error.
+	Kill(ctx context.Context, agent string) ([]Change, error)
 
 	// Logs calls emit for each line, in order within a replica.
 	Logs(ctx context.Context, o LogOptions, emit func(Line) error) error
@@ -99,6 +115,39 @@ type Report struct {
 	Volume  string
 	Place   string
 	Created bool // the volume is new
+
+	// Replaced are the processes that ended for others, by a planned
+	// replacement. A replica that is only gone is not among them.
+	Replaced []Change
+}
+
+// Change is a process that ended, and the one that took its place.
+type Change struct {
+	Agent   string
+	Replica string // its name, as in [Replica.Name]
+	Before  Process
+	Exit    Exit // of Before
+	After   Process
+}
+
+// Process is one process, told apart from every other that had or will get its
+// number. The zero value is none.
+type Process struct {
+	PID   int
+	Start string // when it started: only equality means something
+}
+
+// Exit is how a process ended.
+type Exit struct {
+	Code   int            // -1 when a signal ended it
+	Signal syscall.Signal // 0 when it exited by itself
+}
+
+func (e Exit) String() string {
+	if e.Signal != 0 {
+		return fmt.Sprintf("signal %d (%s)", int(e.Signal), e.Signal)
+	}
+	return fmt.Sprintf("exit code %d", e.Code)
 }
 
 // Progress is told what goes on, for people. Implementations are safe for

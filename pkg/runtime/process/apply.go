@@ -31,8 +31,9 @@ type apply struct {
 	switched bool
 	present  []runtime.Ref // what ran when the plan began, and what it started
 
-	mu    sync.Mutex
-	ended map[runtime.Ref]bool // of started: told that it ended by itself
+	mu      sync.Mutex
+	ended   map[runtime.Ref]bool // of started: told that it ended by itself
+	stopped []runtime.Change     // without the processes that took their places
 }
 
 func (d *Driver) newApply(p runtime.Progress, l look) *apply {
@@ -252,7 +253,34 @@ func (a *apply) stop(ctx context.Context, end func(string, error), request stopR
 		detail = "killed after " + span(time.Since(began)) + "; what it had not committed is lost"
 	}
 	end(detail, err)
+	if err == nil && reply.Last.PID > 0 {
+		a.mu.Lock()
+		a.stopped = append(a.stopped, runtime.Change{Agent: request.Agent, Replica: request.Replica, Before: reply.Last, Exit: reply.How})
+		a.mu.Unlock()
+	}
 	return err
+}
+
+// replacements are the processes that were stopped and have others in their
+// places, with those.
+func (a *apply) replacements(ctx context.Context) ([]runtime.Change, error) {
+	if len(a.stopped) == 0 {
+		return nil, nil
+	}
+	var now observeReply
+	if err := a.client.call(context.WithoutCancel(ctx), pathObserve, nil, &now); err != nil {
+		return nil, err
+	}
+	var out []runtime.Change
+	for _, r := range now.Replicas {
+		for _, c := range a.stopped {
+			if c.Agent == r.Agent && c.Replica == r.Name && r.Serving {
+				c.After = runtime.Process{PID: r.PID, Start: r.Start}
+				out = append(out, c)
+			}
+		}
+	}
+	return out, nil
 }
 
 func (a *apply) stopGateway(ctx context.Context) error {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/internal/proc"
+	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
@@ -44,7 +45,8 @@ type child struct {
 	lifeline *os.File // closing it tells the process to drain
 
 	exited chan struct{} // closed when it is reaped, its group is gone and its output is read
-	exit   string        // how it ended; for reading after exited
+	exit   string        // how it ended, in words; for reading after exited, like how
+	how    runtime.Exit
 }
 
 // launch starts a process of the replica: n counts them from 0.
@@ -132,10 +134,28 @@ func (c *child) reap(out *os.File, output func(string)) {
 	read.Wait()
 	late.Stop()
 	_ = out.Close() // only read
-	c.exit = c.cmd.ProcessState.String()
+	c.exit, c.how = c.cmd.ProcessState.String(), exitOf(c.cmd.ProcessState)
 	if c.cmd.ProcessState == nil {
 		c.exit = err.Error()
 	}
+}
+
+// exitOf is how a process ended; of one that could not be waited for nobody
+// knows.
+func exitOf(s *os.ProcessState) runtime.Exit {
+	exit := runtime.Exit{Code: -1}
+	if s == nil {
+		return exit
+	}
+	exit.Code = s.ExitCode()
+	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		exit.Signal = w.Signal()
+	}
+	return exit
+}
+
+func (c *child) process() runtime.Process {
+	return runtime.Process{PID: c.record.PID, Start: c.record.Start}
 }
 
 // terminate asks the process, not its group, to drain: what it runs for a turn

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"syscall"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -18,7 +19,7 @@ const (
 	pathAwait    = "/v1/await"    // awaitRequest → awaitReply, once it is ready or failed
 	pathSwitch   = "/v1/switch"   // switchRequest → nothing
 	pathStop     = "/v1/stop"     // stopRequest → stopReply, once it is gone
-	pathKill     = "/v1/kill"     // killRequest → []runtime.Replica, once they are dead
+	pathSignal   = "/v1/signal"   // signalRequest → []runtime.Change, once others are in their places
 	pathShutdown = "/v1/shutdown" // stopRequest without a replica → nothing; it ends soon after
 )
 
@@ -78,9 +79,14 @@ type stopRequest struct {
 type stopReply struct {
 	Exit   string // how it ended, in words
 	Killed bool   // it did not end in its time
+	Last   runtime.Process
+	How    runtime.Exit // of Last
 }
 
-type killRequest struct{ Agent string }
+type signalRequest struct {
+	Agent  string
+	Signal syscall.Signal
+}
 
 // wireFault is a fault on its way through the control socket or the start pipe.
 type wireFault struct {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -18,6 +19,10 @@ const (
 	firstBackoff = 250 * time.Millisecond
 	lastBackoff  = 5 * time.Second
 )
+
+// successorTime is how long the next process after one that ended may take to be
+// there: longer than it may be held back.
+const successorTime = 2 * lastBackoff
 
 // lastLines is how much of a replica's output is kept for an error message.
 const lastLines = 20
@@ -44,8 +49,10 @@ type keeper struct {
 	child    *child // nil between two
 	restarts int
 	exit     string // how the last process ended
-	reason   string // why it says that it is not ready, if it does
-	killed   bool   // its stop took SIGKILL
+	last     runtime.Process
+	how      runtime.Exit // of last
+	reason   string       // why it says that it is not ready, if it does
+	killed   bool         // its stop took SIGKILL
 	tail     []string
 }
 
@@ -140,6 +147,7 @@ func (k *keeper) attend(c *child) (wasReady bool) {
 			k.update(func() { k.killed = true })
 			c.kill()
 		case <-c.exited:
+			k.update(func() { k.last, k.how = c.process(), c.how })
 			k.ended(c.exit)
 			k.hub.changed()
 			c.cleanUp()
@@ -220,23 +228,48 @@ func (k *keeper) await(ctx context.Context, within time.Duration) (awaitReply, e
 	}
 }
 
-// kill sends SIGKILL to the present process and everything in its group, and
-// waits until it is dead. It reports what it killed; false when there is no
-// process right now.
-func (k *keeper) kill(ctx context.Context) (runtime.Replica, bool, error) {
+// signal sends a signal to the present process, waits until it has ended, and
+// returns when another one is in its place. SIGKILL goes to the whole group; any
+// other one to the process alone. It is false when there is no process right
+// now. A keeper that is being stopped puts nobody in the place.
+func (k *keeper) signal(ctx context.Context, sig syscall.Signal) (change runtime.Change, ok bool, err error) {
 	k.mu.Lock()
 	c := k.child
 	k.mu.Unlock()
 	if c == nil {
-		return runtime.Replica{}, false, nil
+		return change, false, nil
 	}
-	seen := k.observe()
-	c.kill()
+	change = runtime.Change{Agent: k.Agent, Replica: k.Replica, Before: c.process()}
+	if sig == syscall.SIGKILL {
+		c.kill()
+	} else if err := c.record.Signal(sig); err != nil {
+		return change, true, err
+	}
 	select {
 	case <-ctx.Done():
-		return seen, true, context.Cause(ctx)
+		return change, true, context.Cause(ctx)
 	case <-c.exited:
-		return seen, true, nil
+		change.Exit = c.how
+	}
+	over := time.NewTimer(successorTime)
+	defer over.Stop()
+	for {
+		k.mu.Lock()
+		next, news := k.child, k.news
+		k.mu.Unlock()
+		if next != nil && next != c {
+			change.After = next.process()
+			return change, true, nil
+		}
+		select {
+		case <-ctx.Done():
+			return change, true, context.Cause(ctx)
+		case <-over.C:
+			return change, true, nil
+		case <-k.done:
+			return change, true, nil
+		case <-news:
+		}
 	}
 }
 
@@ -248,7 +281,7 @@ func (k *keeper) observe() runtime.Replica {
 		State: k.state, Restarts: k.restarts, Code: k.Code, Settings: k.Settings,
 	}
 	if k.child != nil {
-		r.PID, r.Started = k.child.record.PID, k.child.started
+		r.PID, r.Start, r.Started = k.child.record.PID, k.child.record.Start, k.child.started
 	}
 	if k.state == runtime.Failing {
 		r.Detail = k.exit
@@ -269,7 +302,7 @@ func (k *keeper) serving() (stack.Endpoint, bool) {
 func (k *keeper) stopped() stopReply {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return stopReply{Exit: k.exit, Killed: k.killed}
+	return stopReply{Exit: k.exit, Killed: k.killed, Last: k.last, How: k.how}
 }
 
 func (k *keeper) lastExit() string {

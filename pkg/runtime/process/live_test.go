@@ -208,7 +208,8 @@ func TestC25_KilledAgentComesBack(t *testing.T) {
 	before := r.replica()
 	agent := identify(t, before.PID)
 	killed, err := r.driver().Kill(t.Context(), "bot")
-	if err != nil || len(killed) != 1 || killed[0].PID != before.PID {
+	if err != nil || len(killed) != 1 || killed[0].Before != (runtime.Process{PID: agent.PID, Start: agent.Start}) ||
+		killed[0].Exit != (runtime.Exit{Code: -1, Signal: syscall.SIGKILL}) || killed[0].After.PID == 0 || killed[0].After == killed[0].Before {
 		t.Fatalf("kill: %+v, %v", killed, err)
 	}
 	gap := time.Now()
@@ -221,7 +222,7 @@ func TestC25_KilledAgentComesBack(t *testing.T) {
 		t.Logf("the gap was %s", took)
 	}
 	after := r.replica()
-	if after.State != runtime.Ready || after.PID == before.PID || after.Restarts != 1 || after.Generation != 1 {
+	if after.State != runtime.Ready || after.PID != killed[0].After.PID || after.Start != killed[0].After.Start || after.Restarts != 1 || after.Generation != 1 {
 		t.Errorf("replica: %+v", after)
 	}
 	r.logged("bot", "[flisk] ended (signal: killed); starting it again")

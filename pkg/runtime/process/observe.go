@@ -134,25 +134,5 @@ func (d *Driver) refuseOther(l look) error {
 		"this project (id %s) runs from another directory, %q", d.o.Stack.ID, l.answer.Serve.Dir)
 }
 
-// Kill implements runtime.Driver. It returns when the processes are dead.
-func (d *Driver) Kill(ctx context.Context, agent string) ([]runtime.Replica, error) {
-	l, err := d.look(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if l.answer == nil {
-		return nil, fault.New(fault.Failed, "flisk up starts it", "nothing runs that could be killed")
-	}
-	if err := d.refuseOther(l); err != nil {
-		return nil, err
-	}
-	var killed []runtime.Replica
-	err = newClient(d.place.control()).call(ctx, pathKill, killRequest{agent}, &killed)
-	if err == nil && len(killed) == 0 {
-		err = fault.New(fault.Failed, "flisk status shows what runs", "agent %q has no running process", agent)
-	}
-	return killed, err
-}
-
 // errGone says that a supervisor that had answered does not any more.
 var errGone = errors.New("the gateway's process went away")

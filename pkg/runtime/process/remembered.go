@@ -43,16 +43,9 @@ func rememberedVolume(o Options) string {
 // it has no sessions of agents that are gone; makes it when the project never
 // had one; and returns its id. What it refuses it has not touched.
 func (d *Driver) prepareVolume(ctx context.Context) (id string, created bool, err error) {
-	var known memory
-	err = readFile(d.place.memory, &known)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return "", false, fault.New(fault.Environment, "remove that file if its volume is the right one", "cannot read what is remembered of the project: %w", err)
-	default:
-		if err := d.checkVolume(known); err != nil {
-			return "", false, err
-		}
+	known, err := d.remembered()
+	if err != nil {
+		return "", false, err
 	}
 	without, err := d.checkAgents(ctx, known.Without)
 	if err != nil {
@@ -69,6 +62,20 @@ func (d *Driver) prepareVolume(ctx context.Context) (id string, created bool, er
 		return "", false, err
 	}
 	return id, created, writeFile(d.place.memory, now)
+}
+
+// remembered is the memory of the project, checked against the volume; the zero
+// value when it never had one.
+func (d *Driver) remembered() (memory, error) {
+	var known memory
+	err := readFile(d.place.memory, &known)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return memory{}, nil
+	case err != nil:
+		return known, fault.New(fault.Environment, "remove that file if its volume is the right one", "cannot read what is remembered of the project: %w", err)
+	}
+	return known, d.checkVolume(known)
 }
 
 func (d *Driver) checkVolume(known memory) error {

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -22,7 +24,7 @@ func (s *supervisor) handler() http.Handler {
 	handle(mux, pathAwait, s.await)
 	handle(mux, pathSwitch, s.switchRoutes)
 	handle(mux, pathStop, s.stop)
-	handle(mux, pathKill, s.kill)
+	handle(mux, pathSignal, s.signal)
 	handle(mux, pathShutdown, func(_ context.Context, r stopRequest) (struct{}, error) {
 		s.shutdown(r.Force)
 		return struct{}{}, nil
@@ -201,22 +203,31 @@ func (s *supervisor) stop(ctx context.Context, r stopRequest) (stopReply, error)
 	}
 }
 
-func (s *supervisor) kill(ctx context.Context, r killRequest) ([]runtime.Replica, error) {
-	var killed []runtime.Replica
+// signal sends a signal to every process of an agent at once. What happened to
+// some of them is told even when the answer for another is an error.
+func (s *supervisor) signal(ctx context.Context, r signalRequest) ([]runtime.Change, error) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var changes []runtime.Change
+	var errs []error
 	for _, k := range s.all() {
 		if k.Agent != r.Agent {
 			continue
 		}
-		seen, ok, err := k.kill(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			killed = append(killed, seen)
-		}
+		all.Go(func() {
+			change, ok, err := k.signal(ctx, r.Signal)
+			mu.Lock()
+			defer mu.Unlock()
+			if errs = append(errs, err); ok && err == nil {
+				changes = append(changes, change)
+			}
+		})
 	}
-	slices.SortFunc(killed, byName)
-	return killed, nil
+	all.Wait()
+	slices.SortFunc(changes, func(a, b runtime.Change) int {
+		return cmp.Or(len(a.Replica)-len(b.Replica), cmp.Compare(a.Replica, b.Replica))
+	})
+	return changes, errors.Join(errs...)
 }
 
 func (s *supervisor) all() []*keeper {

@@ -3,10 +3,12 @@ package process
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/stack"
 )
 
 // Up implements runtime.Driver. Everything that can be known to be wrong is
@@ -14,14 +16,40 @@ import (
 // else has the port is found out only when a supervisor that has it too, and
 // does not answer, is gone.
 func (d *Driver) Up(ctx context.Context, p runtime.Progress) (runtime.Report, error) {
-	report, err := d.up(ctx, p)
+	return d.converge(ctx, p, runtime.OpUp)
+}
+
+// Restart implements runtime.Driver.
+func (d *Driver) Restart(ctx context.Context, agent string, p runtime.Progress) (runtime.Report, error) {
+	if agent == "" {
+		return d.converge(ctx, p, runtime.OpRestart)
+	}
+	if err := d.knows([]string{agent}); err != nil {
+		return runtime.Report{}, err
+	}
+	return d.converge(ctx, p, runtime.OpRestart, agent)
+}
+
+// knows refuses agents that are not in the stack.
+func (d *Driver) knows(agents []string) error {
+	for _, agent := range agents {
+		if !slices.ContainsFunc(d.o.Stack.Agents, func(a stack.Agent) bool { return a.Name == agent }) {
+			return fault.New(fault.Usage, "", "the project has no agent %q", agent)
+		}
+	}
+	return nil
+}
+
+// converge is Up or Restart.
+func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op, agents ...string) (runtime.Report, error) {
+	report, err := d.doConverge(ctx, p, op, agents)
 	if err != nil && ctx.Err() != nil {
 		err = fault.New(fault.Interrupted, "", "interrupted; what this run had started is stopped again: %w", context.Cause(ctx))
 	}
 	return report, err
 }
 
-func (d *Driver) up(ctx context.Context, p runtime.Progress) (report runtime.Report, err error) {
+func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.Op, agents []string) (report runtime.Report, err error) {
 	report = runtime.Report{URL: d.o.Stack.Gateway.URL(), Volume: d.o.Stack.Volume.Name, Place: d.place.volume}
 	l, release, err := d.begin(ctx, p)
 	if err != nil {
@@ -60,7 +88,7 @@ func (d *Driver) up(ctx context.Context, p runtime.Progress) (report runtime.Rep
 		observed = runtime.Observed{}
 	}
 	for tries := 1; ; tries++ {
-		plan := runtime.NewPlan(target.desired(), observed, runtime.OpUp)
+		plan := runtime.NewPlan(target.desired(), observed, op, agents...)
 		a := d.newApply(p, l)
 		a.target = target
 		err = a.run(ctx, plan)
@@ -75,7 +103,8 @@ func (d *Driver) up(ctx context.Context, p runtime.Progress) (report runtime.Rep
 		}
 		report.Changed = report.Changed || plan.Changes()
 		d.prune(target)
-		return report, nil
+		report.Replaced, err = a.replacements(ctx)
+		return report, err
 	}
 }
 

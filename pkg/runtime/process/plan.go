@@ -1,0 +1,61 @@
+package process
+
+import (
+	"context"
+
+	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+// Plan implements runtime.Driver. What Up would refuse before it does anything
+// is refused here as well, except for what only doing it finds out.
+func (d *Driver) Plan(ctx context.Context, op runtime.Op, agents ...string) (runtime.Plan, error) {
+	l, err := d.look(ctx)
+	if err == nil {
+		err = d.refuseOther(l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	observed := runtime.Observed{}
+	if l.answer != nil {
+		observed = d.observed(l)
+	}
+	if op == runtime.OpDown {
+		return runtime.NewPlan(runtime.Desired{}, observed, op), nil
+	}
+	if err := d.knows(agents); err != nil {
+		return nil, err
+	}
+	volume, err := d.plannedVolume(ctx)
+	if err != nil {
+		return nil, err
+	}
+	target, err := d.target(volume)
+	if err != nil {
+		return nil, err
+	}
+	if !d.hasPort(l) {
+		if err := d.checkPort(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	return runtime.NewPlan(target.desired(), observed, op, agents...), nil
+}
+
+// plannedVolume is the id that the volume has; "" when it is not there yet.
+func (d *Driver) plannedVolume(ctx context.Context) (string, error) {
+	known, err := d.remembered()
+	if err != nil {
+		return "", err
+	}
+	if _, err := d.checkAgents(ctx, known.Without); err != nil || known.VolumeID == "" {
+		return "", err
+	}
+	id, err := checkpoint.VolumeID(d.place.volume)
+	if err != nil {
+		return "", fault.New(fault.Environment, "FLISK_HOME says where volumes are", "cannot use the volume %q: %w", d.place.volume, err)
+	}
+	return id, nil
+}
