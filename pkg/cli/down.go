@@ -12,6 +12,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
 )
 
 // DownJSON is what "flisk down --json" prints.
@@ -22,7 +23,8 @@ type DownJSON struct {
 }
 
 func newDown(a *app) *cobra.Command {
-	return &cobra.Command{
+	var dry bool
+	cmd := &cobra.Command{
 		Use:     "down",
 		Short:   "stop everything; keep every conversation",
 		GroupID: groupRun,
@@ -36,12 +38,17 @@ func newDown(a *app) *cobra.Command {
 		),
 		Args: positional(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dry {
+				return a.interruptible(cmd.Context(), func(ctx context.Context) error { return runDry(ctx, a, runtime.OpDown) })
+			}
 			progress := a.progress()
 			return a.draining(cmd.Context(), progress, func(ctx context.Context) error {
 				return runDown(ctx, a, progress)
 			})
 		},
 	}
+	bindDryRun(cmd, &dry)
+	return cmd
 }
 
 // runDown takes the end of ctx for force: a drain is not cut off by less.

@@ -23,7 +23,8 @@ type UpJSON struct {
 }
 
 func newUp(a *app) *cobra.Command {
-	return &cobra.Command{
+	var dry bool
+	cmd := &cobra.Command{
 		Use:     "up",
 		Short:   "run the project; return when it is ready",
 		GroupID: groupRun,
@@ -35,13 +36,21 @@ func newUp(a *app) *cobra.Command {
 		Example: examples(
 			"flisk up", "run the project of this directory",
 			"flisk -C bot up", "run the one in ./bot",
+			"flisk up --dry-run", "see the steps, and do nothing",
 			"flisk up --json | jq -r .url", "the gateway's address, for a script",
 		),
 		Args: positional(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.interruptible(cmd.Context(), func(ctx context.Context) error { return runUp(ctx, a) })
+			return a.interruptible(cmd.Context(), func(ctx context.Context) error {
+				if dry {
+					return runDry(ctx, a, runtime.OpUp)
+				}
+				return runUp(ctx, a)
+			})
 		},
 	}
+	bindDryRun(cmd, &dry)
+	return cmd
 }
 
 func runUp(ctx context.Context, a *app) error {

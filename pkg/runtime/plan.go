@@ -84,12 +84,14 @@ func (p Plan) Changes() bool {
 func (p Plan) String() string {
 	var b strings.Builder
 	for _, s := range p {
-		fmt.Fprintf(&b, "%-13s  %-16s  %s\n", s.Do, s.object(), s.Cause)
+		fmt.Fprintf(&b, "%-13s  %-16s  %s\n", s.Do, s.Object(), s.Cause)
 	}
 	return b.String()
 }
 
-func (s Step) object() string {
+// Object is what the step is about, for people: an agent, a replica with its
+// generation, or what shall serve.
+func (s Step) Object() string {
 	switch {
 	case s.Do == Switch:
 		names := make([]string, len(s.Serve))
@@ -120,6 +122,12 @@ func NewPlan(desired Desired, observed Observed, op Op, agents ...string) Plan {
 		// One listener cannot become another without a gap; the causes say so.
 		fresh := converge(desired, Observed{}, replace)
 		moved := fmt.Sprintf("the gateway moves from %s to %s", observed.Gateway, desired.Gateway)
+		for i, step := range fresh {
+			runs := func(r Replica) bool { return r.Agent == step.Agent && (r.Name == step.Replica || step.Do == Build) }
+			if (step.Do == Build || step.Do == Start) && slices.ContainsFunc(observed.Replicas, runs) {
+				fresh[i].Cause = moved
+			}
+		}
 		builds := slices.IndexFunc(fresh, func(s Step) bool { return s.Do != Build })
 		return slices.Concat(fresh[:builds], stopAll(observed, moved), fresh[builds:])
 	}

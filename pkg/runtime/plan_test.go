@@ -103,11 +103,11 @@ stop           bot-2.1           1 of this agent shall run
 stop           ops-1.1           the project has no such agent any more
 `, nil},
 		{"the gateway moves: what can fail early comes before the gap", moved, running(replica("bot-1", 2, "c1", "s1")), OpUp, `
-build          bot               it does not run
+build          bot               the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090
 stop           bot-1.2           the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090
 stop gateway                     the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090
 start gateway                    nothing listens on 127.0.0.1:9090 yet
-start          bot-1.1           it does not run
+start          bot-1.1           the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090
 await          bot-1.1           it gets requests only when it is ready
 switch routes  bot-1.1           these are ready and as desired
 confirm        bot               done means that clients get answers

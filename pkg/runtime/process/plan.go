@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -24,6 +25,9 @@ func (d *Driver) Plan(ctx context.Context, op runtime.Op, agents ...string) (run
 	}
 	if op == runtime.OpDown {
 		return runtime.NewPlan(runtime.Desired{}, observed, op), nil
+	}
+	if errors.Is(l.err, errOtherVersion) {
+		return nil, refuseOtherVersion()
 	}
 	if err := d.knows(agents); err != nil {
 		return nil, err

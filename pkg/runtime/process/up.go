@@ -30,6 +30,10 @@ func (d *Driver) Restart(ctx context.Context, agent string, p runtime.Progress) 
 	return d.converge(ctx, p, runtime.OpRestart, agent)
 }
 
+func refuseOtherVersion() error {
+	return fault.New(fault.Environment, "flisk down, then flisk up", "what runs was started by another version of flisk")
+}
+
 // knows refuses agents that are not in the stack.
 func (d *Driver) knows(agents []string) error {
 	for _, agent := range agents {
@@ -58,7 +62,7 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 	defer release()
 
 	if errors.Is(l.err, errOtherVersion) {
-		return report, fault.New(fault.Environment, "flisk down, then flisk up", "what runs was started by another version of flisk")
+		return report, refuseOtherVersion()
 	}
 	portIsOurs := d.hasPort(l)
 	if !portIsOurs {
