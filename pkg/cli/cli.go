@@ -121,7 +121,7 @@ func newRoot(a *app) *cobra.Command {
 		return a.global.fromEnvironment(root.PersistentFlags(), a.getenv)
 	}
 	root.AddCommand(
-		newDemo(a), newInit(a), newUp(a), newDown(a), newRestart(a), newKill(a), newStatus(a), newLogs(a),
+		newDemo(a), newInit(a), newUp(a), newDown(a), newRestart(a), newKill(a), newVerify(a), newStatus(a), newLogs(a),
 		newTurn(a), newSessions(a),
 		newVersion(a), newSupervise(),
 	)

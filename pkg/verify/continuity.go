@@ -3,6 +3,8 @@ package verify
 import (
 	"context"
 	"fmt"
+
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 // continuity is the check that everybody does by hand first: two turns, a
@@ -52,7 +54,7 @@ func continuity() Check {
 			} else {
 				s.saw("%s in the checkpoint", count(len(after.Messages), "message"))
 			}
-			s.saw("it said %s", brief(third.Reply))
+			s.saw("it said: %s", turn.Text(third.Reply))
 			return nil
 		},
 	}

@@ -44,7 +44,7 @@ func crash() Check {
 			s.saw("%d kills at %d points, each by signal 9", points, points)
 			s.saw("%d of the %d turns in flight were saved whole, %d not at all", kept, points, points-kept)
 			s.saw("then turn %d", last.Turn)
-			s.saw("longest gap %s", time.Duration(s.result.Gap)*time.Millisecond)
+			s.saw("ready again within %s", span(time.Duration(s.result.Gap)*time.Millisecond))
 			return nil
 		},
 	}

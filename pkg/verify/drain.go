@@ -54,7 +54,7 @@ func drain() Check {
 			if err := s.ready(ctx); err != nil {
 				return err
 			}
-			s.saw("200 and saved as turn %d, %s after SIGTERM", got.result.Turn, time.Since(began).Round(100*time.Millisecond))
+			s.saw("200 and saved as turn %d, %s after SIGTERM", got.result.Turn, span(time.Since(began)))
 			s.saw("process %d ended with exit code 0", change.Before.PID)
 			return nil
 		},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 // isolation looks for anything of one session in another.
@@ -45,7 +46,7 @@ func isolation() Check {
 				return err
 			}
 			s.saw("a new session begins at turn 1, with %s", count(len(view.Messages), "message"))
-			s.saw("it said %s", brief(got.Reply))
+			s.saw("it said: %s", turn.Text(got.Reply))
 			return nil
 		},
 	}

@@ -7,11 +7,29 @@ import (
 	"strings"
 )
 
-// WriteJUnit writes the report as JUnit XML, as most CI systems read it: a
-// broken guarantee is a failure, one that could not be checked an error.
-func (r Report) WriteJUnit(w io.Writer) error {
+// WriteJUnit writes reports as JUnit XML, as most CI systems read it: a suite for
+// each agent, in which a broken guarantee is a failure and one that could not be
+// checked an error.
+func WriteJUnit(w io.Writer, reports []Report) error {
+	all := junitSuites{Name: "flisk verify"}
+	for _, r := range reports {
+		all.Suites = append(all.Suites, r.junit())
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	enc := xml.NewEncoder(w)
+	enc.Indent("", "  ")
+	if err := enc.Encode(all); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+func (r Report) junit() junitSuite {
 	suite := junitSuite{
-		Name: "flisk verify", Tests: len(r.Checks), Time: seconds(r.Millis),
+		Name: "flisk verify " + r.Agent, Tests: len(r.Checks), Time: seconds(r.Millis),
 		Failures: r.Count(Broken), Errors: r.Count(Unchecked), Skipped: r.Count(Skipped),
 		Properties: []junitProperty{{"agent", r.Agent}, {"code", r.Code}, {"seed", fmt.Sprint(r.Seed)}, {"kept", r.Kept}},
 	}
@@ -30,20 +48,16 @@ func (r Report) WriteJUnit(w io.Writer) error {
 		}
 		suite.Cases = append(suite.Cases, out)
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	enc := xml.NewEncoder(w)
-	enc.Indent("", "  ")
-	if err := enc.Encode(suite); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return suite
+}
+
+type junitSuites struct {
+	XMLName xml.Name     `xml:"testsuites"`
+	Name    string       `xml:"name,attr"`
+	Suites  []junitSuite `xml:"testsuite"`
 }
 
 type junitSuite struct {
-	XMLName    xml.Name        `xml:"testsuite"`
 	Name       string          `xml:"name,attr"`
 	Tests      int             `xml:"tests,attr"`
 	Failures   int             `xml:"failures,attr"`

@@ -47,16 +47,6 @@ func (a *attempt) told(got answer) {
 	}
 }
 
-// answered returns the first answer, if there was one.
-func (a *attempt) answered() (turn.Result, bool) {
-	a.ledger.mu.Lock()
-	defer a.ledger.mu.Unlock()
-	if len(a.results) == 0 {
-		return turn.Result{}, false
-	}
-	return a.results[0], true
-}
-
 // byKey returns the attempts by their keys, and copies them: they may change.
 func (l *ledger) byKey() map[string]attempt {
 	l.mu.Lock()

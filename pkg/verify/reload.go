@@ -81,7 +81,7 @@ func reload() Check {
 				saved += view.Turn
 			}
 			s.saw("%d requests while process %d took over from %d: none failed", load.requests.Load()+2, change.After.PID, change.Before.PID)
-			s.saw("%s, one of them %s long in the old process, then turn %d in the new one", count(saved, "turn"), longTurn, after.Turn)
+			s.saw("%s, one of them %s long in the old process, then turn %d in the new one", count(saved, "turn"), span(longTurn), after.Turn)
 			return nil
 		},
 	}

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -11,10 +12,10 @@ type Verdict string
 
 // The verdicts, the worst first.
 const (
-	Broken    Verdict = "broken"          // the guarantee does not hold
-	Unchecked Verdict = "could not check" // nothing is known about it; Reason says why
-	Held      Verdict = "held"            // it was tried and held
-	Skipped   Verdict = "skipped"         // it was not tried, on purpose; Reason says why
+	Broken    Verdict = "broken"    // the guarantee does not hold
+	Unchecked Verdict = "unchecked" // nothing is known about it; Reason says why
+	Held      Verdict = "held"      // it was tried and held
+	Skipped   Verdict = "skipped"   // it was not tried, on purpose; Reason says why
 )
 
 // Kind says how a guarantee is broken.
@@ -69,7 +70,9 @@ func (r Result) Summary() string {
 		for _, f := range r.Broken {
 			parts = append(parts, string(f.Kind)+": "+f.What)
 		}
-	case Unchecked, Skipped:
+	case Unchecked:
+		return "could not be checked: " + r.Reason
+	case Skipped:
 		return r.Reason
 	default:
 		parts = r.Seen
@@ -102,13 +105,22 @@ func (r Report) Count(v Verdict) int {
 }
 
 func (r *Report) conclude(run *run, took time.Duration) {
-	r.Verdict, r.Code, r.Turns, r.Millis = Held, run.client.seenCode(), run.sent, took.Milliseconds()
+	r.Code, r.Turns, r.Millis = run.client.seenCode(), run.sent, took.Milliseconds()
+	var verdicts []Verdict
+	for _, c := range r.Checks {
+		verdicts = append(verdicts, c.Verdict)
+	}
+	r.Verdict = Worst(verdicts...)
+}
+
+// Worst is what verdicts come to together: nothing skipped counts.
+func Worst(verdicts ...Verdict) Verdict {
 	for _, v := range []Verdict{Broken, Unchecked} {
-		if r.Count(v) > 0 {
-			r.Verdict = v
-			return
+		if slices.Contains(verdicts, v) {
+			return v
 		}
 	}
+	return Held
 }
 
 // powerLoss is what no kill of a process can show.
@@ -130,4 +142,12 @@ func count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// span is a duration for people.
+func span(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
 }

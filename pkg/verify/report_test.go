@@ -41,7 +41,7 @@ func TestWorstVerdictCounts(t *testing.T) {
 func TestJUnit(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	if err := results(Held, Broken, Unchecked, Skipped).WriteJUnit(&out); err != nil {
+	if err := WriteJUnit(&out, []Report{results(Held, Broken, Unchecked, Skipped)}); err != nil {
 		t.Fatal(err)
 	}
 	for dec := xml.NewDecoder(bytes.NewReader(out.Bytes())); ; {
@@ -52,11 +52,11 @@ func TestJUnit(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		`<testsuite name="flisk verify" tests="4" failures="1" errors="1" skipped="1"`,
+		`<testsuite name="flisk verify bot" tests="4" failures="1" errors="1" skipped="1"`,
 		`<property name="seed" value="17">`,
 		`<testcase name="check-held" classname="flisk.verify.bot" time="1.500">`,
 		`<failure message="lost: turn 2 &lt;is&gt; gone">`,
-		`<error message="because">`,
+		`<error message="could not be checked: because">`,
 		`<skipped message="because">`,
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -1,0 +1,277 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/runtime/process"
+	"github.com/flisk-go/flisk/pkg/verify"
+)
+
+// VerifyJSON is what "flisk verify --json" prints.
+type VerifyJSON struct {
+	Project string          `json:"project"`
+	Verdict verify.Verdict  `json:"verdict"` // the worst of all agents: "held", "unchecked" or "broken"
+	Turns   int             `json:"turns"`   // that were sent
+	Agents  []verify.Report `json:"agents"`
+	Millis  int64           `json:"millis"`
+}
+
+// CheckJSON is one element of what "flisk verify --list --json" prints.
+type CheckJSON struct {
+	Check   string `json:"check"`
+	Promise string `json:"promise"` // the guarantee
+	How     string `json:"how"`     // what is done to try it
+	Turns   int    `json:"turns"`   // that it sends to an agent, at most
+}
+
+type verifyOptions struct {
+	agent string
+	only  []string
+	list  bool
+	junit string
+	seed  uint64
+}
+
+// manyTurns is the number of turns above which somebody must want them: a turn
+// may cost money.
+const manyTurns = 50
+
+func newVerify(a *app) *cobra.Command {
+	var o verifyOptions
+	cmd := &cobra.Command{
+		Use:     "verify",
+		Short:   "prove that conversations survive",
+		GroupID: groupRun,
+		Long: "Run the project's agents in a stack of their own, kill and restart them in the middle of turns, and judge by " +
+			"the checkpoints on the volume whether anything was lost, doubled, forked or torn. What runs of the project, and " +
+			"its conversations, are not touched; nothing is left behind.\n\n" +
+			"The inputs and the environment come from verify: in flisk.yaml; choose a model there that costs nothing. The " +
+			"command says how many turns it will send, and asks when there are many.\n\n" +
+			"It exits with 0 when every guarantee held, 1 when one is broken, and 4 when nothing is broken but something " +
+			"could not be checked. Evidence of what is broken is kept, and its seed draws the same lots again.",
+		Example: examples(
+			"flisk verify", "prove the project of this directory",
+			"flisk verify --list", "what is checked, and how",
+			"flisk verify --run crash --run drain", "only these two",
+			"flisk verify --junit report.xml", "for a CI system",
+		),
+		Args: positional(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			checks, err := verify.Select(o.only)
+			if err != nil {
+				return unknownCheck(o.only)
+			}
+			if o.list {
+				return a.printChecks(checks)
+			}
+			if !cmd.Flags().Changed("seed") {
+				o.seed = rand.Uint64N(1 << 32)
+			}
+			return runVerify(cmd.Context(), a, o, checks)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.agent, "agent", "", "verify agent `NAME` only, where there are several")
+	flags.StringSliceVar(&o.only, "run", nil, "do only the `CHECK` of this name; may be given again")
+	flags.BoolVar(&o.list, "list", false, "list the checks and do none")
+	flags.StringVar(&o.junit, "junit", "", "write the report to `FILE`, as JUnit XML")
+	flags.Uint64Var(&o.seed, "seed", 0, "draw lots by seed `N`, as an earlier run did")
+	return cmd
+}
+
+func unknownCheck(names []string) error {
+	var known []string
+	for _, c := range verify.Checks() {
+		known = append(known, c.Name)
+	}
+	i := slices.IndexFunc(names, func(name string) bool { return !slices.Contains(known, name) })
+	hint := "there are: " + strings.Join(known, ", ")
+	if near := fault.Nearest(names[i], known); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	return fault.New(fault.Usage, hint, "there is no check %q", names[i])
+}
+
+func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Check) error {
+	opened, err := a.open(nil)
+	if err != nil {
+		return err
+	}
+	agents := opened.project.AgentNames()
+	if o.agent != "" {
+		if o.agent, err = opened.agent(o.agent); err != nil {
+			return err
+		}
+		agents = []string{o.agent}
+	}
+	home, err := process.DefaultHome(a.getenv)
+	if err != nil {
+		return fault.New(fault.Environment, "set FLISK_HOME to a directory of yours", "there is no place to keep anything: %w", err)
+	}
+	turns := verify.Turns(checks) * len(agents)
+	show := a.newVerdicts(opened.project, checks, turns)
+	// Before signals are caught: a read of a terminal cannot be cancelled.
+	if err := a.wantsTurns(turns); err != nil {
+		return err
+	}
+	result, err := a.prove(ctx, proving{
+		project: opened.project, agents: agents, only: o.only, seed: o.seed, keep: filepath.Join(home, "verify"), show: show,
+	})
+	if err != nil {
+		return err
+	}
+	if err := writeJUnit(o.junit, result.Agents); err != nil {
+		return err
+	}
+	if a.global.json {
+		if err := a.printJSON(result); err != nil {
+			return err
+		}
+	} else {
+		show.conclude(a, result)
+	}
+	switch result.Verdict {
+	case verify.Broken:
+		return &fault.Fault{Kind: fault.Failed} // all is said
+	case verify.Unchecked:
+		return &fault.Fault{Kind: fault.Unchecked}
+	}
+	return nil
+}
+
+// wantsTurns asks before many turns are sent.
+func (a *app) wantsTurns(turns int) error {
+	if turns <= manyTurns || a.global.yes {
+		return nil
+	}
+	refused := fault.New(fault.Usage, "say --yes, or choose with --agent and --run", "up to %d turns would be sent to the agents, and each may cost something", turns)
+	if a.global.noInput || a.global.json || !a.streams.In.Terminal {
+		return refused
+	}
+	fmt.Fprintf(a.streams.Err, "send up to %d turns? [y/N] ", turns)
+	line, _ := bufio.NewReader(a.streams.In).ReadString('\n') // the end of the input is no
+	if word := strings.ToLower(strings.TrimSpace(line)); word != "y" && word != "yes" {
+		return refused
+	}
+	return nil
+}
+
+// proving is what is to be proved.
+type proving struct {
+	project *project.Project
+	agents  []string
+	only    []string
+	seed    uint64
+	keep    string // evidence goes below this directory
+	show    *verdicts
+}
+
+// prove verifies one agent after another in a stack of their own, and ends that
+// whatever happens. A second signal does not cut that off: it is short, and what
+// it would leave is a running process.
+func (a *app) prove(ctx context.Context, p proving) (VerifyJSON, error) {
+	ctx, stop := a.untilSignal(ctx, func(chan<- os.Signal) {})
+	defer stop()
+	started := time.Now()
+	result := VerifyJSON{Project: p.project.Name, Agents: []verify.Report{}}
+	inputs, err := inputsOf(p.project)
+	if err != nil {
+		return result, err
+	}
+	stack, err := a.newProof(p.project, p.show.progress)
+	if err != nil {
+		return result, err
+	}
+	var verdicts []verify.Verdict
+	for _, agent := range p.agents {
+		var report verify.Report
+		p.show.agent(agent, len(p.agents))
+		report, err = verify.Run(ctx, provenAgent{stack, agent}, verify.Options{
+			Agent: agent, Nonce: stack.stack.Verify, Inputs: inputs, Only: p.only, Seed: p.seed, Keep: p.keep, Begin: p.show.begin,
+		})
+		result.Turns += report.Turns
+		if err != nil {
+			break
+		}
+		p.show.skipped(report)
+		result.Agents = append(result.Agents, report)
+		verdicts = append(verdicts, report.Verdict)
+	}
+	done := p.show.progress.Wait("ending the stack")
+	// What is broken may not drain either.
+	force := err != nil || slices.Contains(verdicts, verify.Broken)
+	err = errors.Join(err, stack.end(context.WithoutCancel(ctx), force))
+	done()
+	if err != nil && ctx.Err() != nil {
+		return result, interrupted(ctx, err)
+	}
+	result.Verdict, result.Millis = verify.Worst(verdicts...), time.Since(started).Milliseconds()
+	return result, err
+}
+
+// inputsOf are the inputs of verify: as an agent gets them.
+func inputsOf(p *project.Project) ([]json.RawMessage, error) {
+	var inputs []json.RawMessage
+	for _, text := range p.Verify.Inputs {
+		raw, err := encodeCompact(text)
+		if err != nil {
+			return nil, err
+		}
+		inputs = append(inputs, raw)
+	}
+	return inputs, nil
+}
+
+// encodeCompact is a value as the contract writes it: no spaces, no escapes that
+// need not be.
+func encodeCompact(v any) (json.RawMessage, error) {
+	var out strings.Builder
+	err := encode(&out, v, "")
+	return json.RawMessage(strings.TrimSuffix(out.String(), "\n")), err
+}
+
+func writeJUnit(path string, reports []verify.Report) error {
+	if path == "" {
+		return nil
+	}
+	var out strings.Builder
+	if err := verify.WriteJUnit(&out, reports); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
+		return fault.New(fault.Failed, "", "cannot write the JUnit report: %w", err)
+	}
+	return nil
+}
+
+// printChecks lists what is checked.
+func (a *app) printChecks(checks []verify.Check) error {
+	if a.global.json {
+		list := []CheckJSON{}
+		for _, c := range checks {
+			list = append(list, CheckJSON{c.Name, c.Promise, c.How, c.Turns})
+		}
+		return a.printJSON(list)
+	}
+	t := console.Table{Columns: []console.Column{{Title: "check"}, {Title: "turns", Right: true}, {Title: "guarantee", Shrink: console.End}, {Title: "how", Shrink: console.Drop}}}
+	for _, c := range checks {
+		t.Rows = append(t.Rows, []console.Cell{{Text: c.Name, Style: console.Strong}, {Text: fmt.Sprint(c.Turns)}, {Text: c.Promise}, {Text: c.How, Style: console.Quiet}})
+	}
+	a.streams.Out.Table(t)
+	return nil
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/process"
+	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/turn"
+	"github.com/flisk-go/flisk/pkg/verify"
+)
+
+// proof is a project's stack as a verification runs it: with a volume, a port
+// and a run directory of its own, below one temporary directory, and ended
+// without a trace. What runs of the project, and its conversations, are not
+// touched.
+type proof struct {
+	app      *app
+	root     string
+	stack    stack.Stack
+	source   *pinned
+	force    chan struct{}    // closed when the end must not wait for a drain
+	progress runtime.Progress // of what is built and started
+	driver   *process.Driver
+	volume   string // its directory, once it is up
+}
+
+// stopMargin is what a process may take to end beyond its drain.
+const stopMargin = 5 * time.Second
+
+// newProof makes the room for a stack, and starts nothing.
+func (a *app) newProof(p *project.Project, progress runtime.Progress) (*proof, error) {
+	root, err := makeRoom("flisk-verify-")
+	if err != nil {
+		return nil, err
+	}
+	v := &proof{app: a, root: root, force: make(chan struct{}), progress: progress, source: &pinned{hash: p.SourceHash, known: map[string]string{}}}
+	port, err := freePort()
+	if err == nil {
+		v.stack = stackToProve(p, port)
+		err = v.newDriver()
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(root))
+	}
+	return v, nil
+}
+
+// stackToProve is a project's stack with what a verification needs.
+func stackToProve(p *project.Project, port int) stack.Stack {
+	s := stack.Of(p, "")
+	s.Gateway.Port, s.Verify = port, turn.NewKey()
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(p.Verify.Env)) {
+		env = append(env, name+"="+p.Verify.Env[name])
+	}
+	for i := range s.Agents {
+		agent := &s.Agents[i]
+		agent.Env = slices.Clip(env)
+		agent.Drain, agent.StopGrace = verify.DefaultDrain, verify.DefaultDrain+stopMargin
+	}
+	return s
+}
+
+func (v *proof) newDriver() error {
+	executable, err := os.Executable()
+	if err != nil {
+		return fault.New(fault.Environment, "", "cannot find flisk's own executable: %w", err)
+	}
+	v.driver, err = process.New(process.Options{
+		Stack:      v.stack,
+		Home:       filepath.Join(v.root, "home"),
+		RunBase:    filepath.Join(v.root, "r"),
+		Executable: executable,
+		Env:        v.app.environ,
+		SourceHash: v.source.of,
+		Force:      v.force,
+	})
+	return err
+}
+
+// up starts what does not run. From the first time on the code stays the same,
+// and what else is started and stopped belongs to a check.
+func (v *proof) up(ctx context.Context) error {
+	report, err := v.driver.Up(ctx, v.progress)
+	if err == nil {
+		v.volume = report.Place
+		v.source.pin()
+		v.progress = console.Silent()
+	}
+	return err
+}
+
+// end stops what runs and removes everything. force does not wait for a drain.
+func (v *proof) end(ctx context.Context, force bool) error {
+	if force {
+		close(v.force)
+	}
+	_, err := v.driver.Down(ctx, v.progress)
+	return errors.Join(err, os.RemoveAll(v.root))
+}
+
+// pinned is a source hash that does not change any more once it is pinned: what
+// is verified must be one program, whoever edits the source meanwhile.
+type pinned struct {
+	hash func(agent string) (string, error)
+
+	mu    sync.Mutex
+	known map[string]string
+	fixed bool
+}
+
+func (p *pinned) of(agent string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if hash, ok := p.known[agent]; ok && p.fixed {
+		return hash, nil
+	}
+	hash, err := p.hash(agent)
+	if err == nil {
+		p.known[agent] = hash
+	}
+	return hash, err
+}
+
+func (p *pinned) pin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fixed = true
+}
+
+// longestParent keeps the sockets of a stack, up to 85 bytes below it, within the
+// 103 that a socket's name may have.
+const longestParent = 18
+
+// makeRoom makes a temporary directory that a stack fits into.
+func makeRoom(prefix string) (string, error) {
+	parent := os.TempDir()
+	if len(parent) > longestParent {
+		parent = "/tmp"
+	}
+	root, err := os.MkdirTemp(parent, prefix)
+	if err != nil {
+		return "", fault.New(fault.Environment, "set TMPDIR to a directory of yours", "there is no place for a stack of its own: %w", err)
+	}
+	return root, nil
+}
