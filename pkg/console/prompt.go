@@ -1,0 +1,139 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoTerminal says that there is nobody to ask: a question needs a terminal to
+// be read on and one to be answered from.
+var ErrNoTerminal = errors.New("there is no terminal to ask on")
+
+// Confirm asks a question, on stderr, that can be answered with yes or no.
+// Anything but a clear yes is a no: an empty line, any other word, the end of
+// the input.
+//
+// Errors: [ErrNoTerminal]; ctx's cause, also while it waits for the answer.
+func (s *Streams) Confirm(ctx context.Context, question string) (bool, error) {
+	if !s.In.Terminal || !s.Err.Terminal {
+		return false, ErrNoTerminal
+	}
+	text := Fold(Line(question), s.Err.Columns(), "  ")
+	if _, err := s.Err.Write([]byte(Strong.Render(text) + Quiet.Render(" [y/N] "))); err != nil {
+		return false, err
+	}
+	in := newPatientReader(ctx, s.In.Reader)
+	defer in.close()
+	line, err := readTypedLine(in)
+	if err != nil && err != io.EOF {
+		return false, err
+	}
+	if err == io.EOF {
+		s.Err.FreshLine() // nobody typed a line break
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return true, nil
+	}
+	return false, nil
+}
+
+// readTypedLine reads up to a line break and not a byte behind it: what follows
+// is for whoever reads next. Of what no person types it takes the beginning.
+func readTypedLine(in io.Reader) (string, error) {
+	const limit = 1 << 20
+	var line []byte
+	for one := make([]byte, 1); len(line) < limit; {
+		n, err := in.Read(one)
+		if n == 1 && one[0] == '\n' {
+			return strings.TrimSuffix(string(line), "\r"), nil
+		}
+		line = append(line, one[:n]...)
+		if err != nil {
+			return string(line), err
+		}
+	}
+	return string(line), nil
+}
+
+// patientReader reads from a file, and ends its wait for something to read when
+// its context does: a read of a terminal cannot be cancelled. A reader that is
+// no file is read as it is.
+type patientReader struct {
+	ctx  context.Context
+	in   io.Reader
+	file *os.File // nil when there is nothing to wait for
+
+	wake, alarm *os.File // a pipe: a byte from alarm ends a wait
+	stop        func() bool
+	woken       sync.WaitGroup
+}
+
+func newPatientReader(ctx context.Context, in io.Reader) *patientReader {
+	r := &patientReader{ctx: ctx, in: in}
+	file, ok := in.(*os.File)
+	if !ok {
+		return r
+	}
+	wake, alarm, err := os.Pipe()
+	if err != nil {
+		return r // out of files: the wait cannot be ended, but the answer can be read
+	}
+	r.file, r.wake, r.alarm = file, wake, alarm
+	r.woken.Add(1)
+	r.stop = context.AfterFunc(ctx, func() {
+		defer r.woken.Done()
+		_, _ = alarm.Write([]byte{0})
+	})
+	return r
+}
+
+func (r *patientReader) close() {
+	if r.file == nil {
+		return
+	}
+	if !r.stop() {
+		r.woken.Wait()
+	}
+	_ = r.wake.Close()
+	_ = r.alarm.Close()
+}
+
+func (r *patientReader) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	if r.file != nil {
+		if err := r.wait(); err != nil {
+			return 0, err
+		}
+	}
+	return r.in.Read(p)
+}
+
+// wait returns when there is something to read, the end of the file among it.
+// Not poll: that of macOS knows no terminals.
+func (r *patientReader) wait() error {
+	in, wake := int(r.file.Fd()), int(r.wake.Fd())
+	for {
+		var readable unix.FdSet
+		readable.Set(in)
+		readable.Set(wake)
+		_, err := unix.Select(max(in, wake)+1, &readable, nil, nil, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return os.NewSyscallError("select", err)
+		case readable.IsSet(wake):
+			return context.Cause(r.ctx)
+		default:
+			return nil
+		}
+	}
+}
