@@ -49,6 +49,7 @@ type ExportWriter struct {
 	sum      hash.Hash
 	sessions int
 	lines    int
+	bytes    int64
 	buf      []byte
 	err      error // of the first write that failed; nothing is written after it
 }
@@ -63,25 +64,28 @@ func NewExportWriter(w io.Writer) *ExportWriter {
 // Session adds one session: every turn whose commit is in its file, whether
 // anybody was told of it or not. A turn that has not ended is written as one
 // that failed; running reports that its process is alive, so that the export
-// lacks what is about to be committed.
+// lacks what is about to be committed. The result says what was written.
 //
 // A session that cannot be read adds nothing, and the writer can go on.
 //
 // Errors: those of [Reader.View]; after an error of writing every call returns
 // that one.
-func (x *ExportWriter) Session(ctx context.Context, from *Reader, id string) (running bool, err error) {
+func (x *ExportWriter) Session(ctx context.Context, from *Reader, id string) (one ExportedSession, running bool, err error) {
 	if x.err != nil {
-		return false, x.err
+		return one, false, x.err
 	}
 	if err := checkCall(ctx, id); err != nil {
-		return false, err
+		return one, false, err
 	}
 	s, running, err := from.r.whole(id)
 	if err != nil {
-		return false, sessionError(id, err)
+		return one, false, sessionError(id, err)
 	}
+	before := x.bytes
 	x.session(from.r.agent, s)
-	return running, x.err
+	return ExportedSession{
+		Agent: from.r.agent, Session: id, Turns: s.committed, Messages: len(s.messages), Bytes: x.bytes - before,
+	}, running, x.err
 }
 
 // Close writes the last line. It must not be called when something that belongs
@@ -113,6 +117,7 @@ func (x *ExportWriter) line(raw []byte) {
 
 func (x *ExportWriter) write(raw []byte) {
 	if x.err == nil {
+		x.bytes += int64(len(raw))
 		_, x.err = x.out.Write(raw)
 	}
 }

@@ -29,13 +29,26 @@ func exportAll(tb testing.TB, dir string, ids ...string) []byte {
 	defer r.Close()
 	var b bytes.Buffer
 	x := NewExportWriter(&b)
+	var wrote []ExportedSession
 	for _, id := range ids {
-		if _, err := x.Session(tb.Context(), r, id); err != nil {
+		one, _, err := x.Session(tb.Context(), r, id)
+		if err != nil {
 			tb.Fatal(err)
 		}
+		wrote = append(wrote, one)
 	}
 	if err := x.Close(); err != nil {
 		tb.Fatal(err)
+	}
+	checked, err := openExport(b.Bytes())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for i, one := range checked.Sessions() {
+		one.at, one.line, one.sum = 0, 0, [32]byte{}
+		if one != wrote[i] {
+			tb.Errorf("the export holds %+v, and the writer said %+v", one, wrote[i])
+		}
 	}
 	return b.Bytes()
 }
@@ -563,7 +576,7 @@ func TestExportOfAnOpenTurn(t *testing.T) {
 	export := func() (data []byte, running bool) {
 		var b bytes.Buffer
 		x := NewExportWriter(&b)
-		running, err := x.Session(t.Context(), r, "s1")
+		_, running, err := x.Session(t.Context(), r, "s1")
 		if err = errors.Join(err, x.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -606,11 +619,11 @@ func TestExportGoesOnBehindADamagedSession(t *testing.T) {
 	defer r.Close()
 	var b bytes.Buffer
 	x := NewExportWriter(&b)
-	_, err = x.Session(t.Context(), r, "s1")
+	_, _, err = x.Session(t.Context(), r, "s1")
 	if _, damaged := errors.AsType[*DamagedError](err); !damaged {
 		t.Errorf("a damaged session: %v", err)
 	}
-	if _, err := x.Session(t.Context(), r, "s2"); err != nil {
+	if _, _, err := x.Session(t.Context(), r, "s2"); err != nil {
 		t.Error(err)
 	}
 	if err := x.Close(); err != nil {
@@ -622,7 +635,7 @@ func TestExportGoesOnBehindADamagedSession(t *testing.T) {
 	in, out := io.Pipe()
 	_ = in.CloseWithError(errFull) // never fails
 	x = NewExportWriter(out)
-	_, _ = x.Session(t.Context(), r, "s2") // may fit into the buffer
+	_, _, _ = x.Session(t.Context(), r, "s2") // may fit into the buffer
 	if err := x.Close(); !errors.Is(err, errFull) {
 		t.Errorf("a full disk: %v", err)
 	}

@@ -35,7 +35,7 @@ func (s *Streams) Confirm(ctx context.Context, question string) (bool, error) {
 		return false, err
 	}
 	if err == io.EOF {
-		s.Err.FreshLine() // nobody typed a line break
+		_, _ = io.WriteString(s.Err, "\n") // nobody typed one
 	}
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":
