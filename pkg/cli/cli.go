@@ -25,7 +25,7 @@ import (
 func Run(ctx context.Context, args []string, streams *console.Streams, environ []string) int {
 	defer catchBrokenPipes()()
 	a := &app{streams: streams, environ: environ}
-	a.newDriver = (*app).processDriver
+	a.newDriver, a.prover = (*app).processDriver, prove
 	return a.run(ctx, args)
 }
 
@@ -55,6 +55,9 @@ type app struct {
 	// newDriver makes the driver of a project; closing force ends a wait for a
 	// drain.
 	newDriver func(a *app, p *project.Project, force <-chan struct{}) (runtime.Driver, error)
+
+	// prover verifies a project; see prove.
+	prover func(ctx context.Context, a *app, p proving) (VerifyJSON, error)
 }
 
 // progress tells what goes on, on stderr; with --json nobody listens.

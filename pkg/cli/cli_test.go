@@ -85,6 +85,7 @@ func (f *fakeDriver) Kill(ctx context.Context, agent string) ([]runtime.Change, 
 // run is one command line of a test.
 type run struct {
 	driver   runtime.Driver
+	prover   func(context.Context, *app, proving) (VerifyJSON, error) // nil finds nothing
 	stdin    string
 	terminal bool // stdout and stderr are terminals of 80 columns
 	colour   bool
@@ -117,6 +118,10 @@ func (r run) do(t *testing.T, args ...string) result {
 			}
 			return r.driver, nil
 		},
+		prover: r.prover,
+	}
+	if a.prover == nil {
+		a.prover = func(context.Context, *app, proving) (VerifyJSON, error) { return VerifyJSON{}, nil }
 	}
 	ctx := r.ctx
 	if ctx == nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/scaffold"
 	"github.com/flisk-go/flisk/pkg/turn"
+	"github.com/flisk-go/flisk/pkg/verify"
 )
 
 // DemoJSON is what "flisk demo --json" prints.
@@ -27,6 +28,7 @@ type DemoJSON struct {
 	Checks []DemoCheckJSON `json:"checks"`
 	Turns  []DemoTurnJSON  `json:"turns"`
 	Killed DemoKillJSON    `json:"killed"`
+	Verify VerifyJSON      `json:"verify"`        // what "flisk verify" said
 	Dir    string          `json:"dir,omitempty"` // what --keep kept
 	Millis int64           `json:"millis"`
 }
@@ -58,7 +60,8 @@ func newDemo(a *app) *cobra.Command {
 		Short:   "see the whole story in under a minute",
 		GroupID: groupRun,
 		Long: "Scaffold a project in a temporary directory, run it, talk to it, kill its process with SIGKILL, and " +
-			"see the conversation go on. It needs Go and nothing else, checks what it shows, and leaves nothing behind.",
+			"see the conversation go on; then prove it with flisk verify. It needs Go and nothing else, checks what it " +
+			"shows, and leaves nothing behind.",
 		Example: examples(
 			"flisk demo", "watch it",
 			"flisk demo --keep", "keep the directory to look around in",
@@ -164,6 +167,7 @@ func (d *demo) play(ctx context.Context) error {
 		{"Kill it", d.kill},
 		{"Go on as if nothing had happened", d.goOn},
 		{"Another session knows nothing of it", d.other},
+		{"Prove it", d.verify},
 		{"Stop", d.down},
 	} {
 		if ctx.Err() != nil {
@@ -323,6 +327,26 @@ func (d *demo) other(ctx context.Context) error {
 	reply := turn.Text(got.Reply)
 	d.check("a new session starts fresh", got.Turn == 1 && !mentions(reply, demoFirst) && !mentions(reply, demoSecond))
 	return nil
+}
+
+// verify proves the project in a stack of its own: each guarantee is a check of
+// the demo.
+func (d *demo) verify(ctx context.Context) error {
+	d.command("flisk verify")
+	d.say("The same again, for every moment of a turn, in a stack of its own: killed, drained, restarted, raced.")
+	var err error
+	d.result.Verify, err = d.app.prover(ctx, d.app, proving{
+		project: d.opened.project, agents: d.opened.project.AgentNames(), seed: uint64(d.port), keep: filepath.Join(d.root, "kept"),
+		progress: console.Silent(), agent: func(string, int) {}, ended: func(verify.Report) {},
+		begin: func(c verify.Check) func(verify.Result) {
+			done := d.progress.Wait(c.How)
+			return func(r verify.Result) {
+				done()
+				d.check(r.Promise, r.Verdict == verify.Held)
+			}
+		},
+	})
+	return err
 }
 
 func (d *demo) down(ctx context.Context) error {

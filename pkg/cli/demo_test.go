@@ -19,6 +19,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/turn"
+	"github.com/flisk-go/flisk/pkg/verify"
 )
 
 // stage is a stack as far as the demo sees one: an agent that remembers, or does
@@ -126,6 +127,21 @@ func TestDemoHolds(t *testing.T) {
 	got := play(t, (&stage{t: t}).driver())
 	if got.code != 0 || strings.Count(got.out, "✓") != 4 || strings.Contains(got.out, "✗") ||
 		!strings.Contains(got.out, "held  4 of 4 checks") || got.err != "" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// What verify finds is what the demo says.
+func TestDemoFailsWhenVerifyDoes(t *testing.T) {
+	short, err := os.MkdirTemp("/tmp", "fd-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(short)
+	t.Setenv("TMPDIR", short)
+	got := run{driver: (&stage{t: t}).driver(), prover: found(verify.Held, verify.Broken, verify.Unchecked)}.do(t, "demo")
+	if got.code != 1 || strings.Count(got.out, "✗") != 2 || !strings.Contains(got.out, "held  5 of 7 checks") ||
+		!strings.Contains(got.out, "✗ isolation holds") || !strings.Contains(got.err, `"isolation holds", "down-up holds"`) {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -123,15 +122,20 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 	if err != nil {
 		return fault.New(fault.Environment, "set FLISK_HOME to a directory of yours", "there is no place to keep anything: %w", err)
 	}
+	ctx, stop := a.untilSignal(ctx, func(chan<- os.Signal) {})
+	defer stop()
 	turns := verify.Turns(checks) * len(agents)
 	show := a.newVerdicts(opened.project, checks, turns)
-	// Before signals are caught: a read of a terminal cannot be cancelled.
-	if err := a.wantsTurns(turns); err != nil {
+	if err := a.wantsTurns(ctx, turns); err != nil {
 		return err
 	}
-	result, err := a.prove(ctx, proving{
-		project: opened.project, agents: agents, only: o.only, seed: o.seed, keep: filepath.Join(home, "verify"), show: show,
+	result, err := a.prover(ctx, a, proving{
+		project: opened.project, agents: agents, only: o.only, seed: o.seed, keep: filepath.Join(home, "verify"),
+		progress: show.progress, agent: show.agent, begin: show.begin, ended: show.skipped,
 	})
+	if err != nil && ctx.Err() != nil {
+		return interrupted(ctx, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -155,71 +159,72 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 }
 
 // wantsTurns asks before many turns are sent.
-func (a *app) wantsTurns(turns int) error {
+func (a *app) wantsTurns(ctx context.Context, turns int) error {
 	if turns <= manyTurns || a.global.yes {
 		return nil
 	}
 	refused := fault.New(fault.Usage, "say --yes, or choose with --agent and --run", "up to %d turns would be sent to the agents, and each may cost something", turns)
-	if a.global.noInput || a.global.json || !a.streams.In.Terminal {
+	if a.global.noInput || a.global.json {
 		return refused
 	}
-	fmt.Fprintf(a.streams.Err, "send up to %d turns? [y/N] ", turns)
-	line, _ := bufio.NewReader(a.streams.In).ReadString('\n') // the end of the input is no
-	if word := strings.ToLower(strings.TrimSpace(line)); word != "y" && word != "yes" {
+	yes, err := a.streams.Confirm(ctx, fmt.Sprintf("send up to %d turns?", turns))
+	switch {
+	case errors.Is(err, console.ErrNoTerminal):
 		return refused
+	case err == nil && !yes:
+		return fault.New(fault.Usage, "choose fewer with --agent and --run", "no turn was sent")
+	case err != nil && ctx.Err() != nil:
+		return interrupted(ctx, err)
 	}
-	return nil
+	return err
 }
 
-// proving is what is to be proved.
+// proving is what is to be proved, and who is told.
 type proving struct {
-	project *project.Project
-	agents  []string
-	only    []string
-	seed    uint64
-	keep    string // evidence goes below this directory
-	show    *verdicts
+	project  *project.Project
+	agents   []string
+	only     []string
+	seed     uint64
+	keep     string // evidence goes below this directory
+	progress *console.Progress
+
+	agent func(name string, of int) // before the first check of each
+	begin func(verify.Check) (end func(verify.Result))
+	ended func(verify.Report) // after the last check of each
 }
 
 // prove verifies one agent after another in a stack of their own, and ends that
-// whatever happens. A second signal does not cut that off: it is short, and what
-// it would leave is a running process.
-func (a *app) prove(ctx context.Context, p proving) (VerifyJSON, error) {
-	ctx, stop := a.untilSignal(ctx, func(chan<- os.Signal) {})
-	defer stop()
+// whatever happens: its end is short, and ctx does not cut it off.
+func prove(ctx context.Context, a *app, p proving) (VerifyJSON, error) {
 	started := time.Now()
 	result := VerifyJSON{Project: p.project.Name, Agents: []verify.Report{}}
 	inputs, err := inputsOf(p.project)
 	if err != nil {
 		return result, err
 	}
-	stack, err := a.newProof(p.project, p.show.progress)
+	stack, err := a.newProof(p.project, p.progress)
 	if err != nil {
 		return result, err
 	}
 	var verdicts []verify.Verdict
 	for _, agent := range p.agents {
-		var report verify.Report
-		p.show.agent(agent, len(p.agents))
-		report, err = verify.Run(ctx, provenAgent{stack, agent}, verify.Options{
-			Agent: agent, Nonce: stack.stack.Verify, Inputs: inputs, Only: p.only, Seed: p.seed, Keep: p.keep, Begin: p.show.begin,
+		p.agent(agent, len(p.agents))
+		report, failed := verify.Run(ctx, provenAgent{stack, agent}, verify.Options{
+			Agent: agent, Nonce: stack.stack.Verify, Inputs: inputs, Only: p.only, Seed: p.seed, Keep: p.keep, Begin: p.begin,
 		})
 		result.Turns += report.Turns
-		if err != nil {
+		if err = failed; err != nil {
 			break
 		}
-		p.show.skipped(report)
+		p.ended(report)
 		result.Agents = append(result.Agents, report)
 		verdicts = append(verdicts, report.Verdict)
 	}
-	done := p.show.progress.Wait("ending the stack")
+	done := p.progress.Wait("ending the stack")
 	// What is broken may not drain either.
 	force := err != nil || slices.Contains(verdicts, verify.Broken)
 	err = errors.Join(err, stack.end(context.WithoutCancel(ctx), force))
 	done()
-	if err != nil && ctx.Err() != nil {
-		return result, interrupted(ctx, err)
-	}
 	result.Verdict, result.Millis = verify.Worst(verdicts...), time.Since(started).Milliseconds()
 	return result, err
 }

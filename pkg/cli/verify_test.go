@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/verify"
+)
+
+// found is a prover that does the first checks and comes to these verdicts.
+func found(verdicts ...verify.Verdict) func(context.Context, *app, proving) (VerifyJSON, error) {
+	return func(_ context.Context, _ *app, p proving) (VerifyJSON, error) {
+		result := VerifyJSON{Project: p.project.Name, Verdict: verify.Worst(verdicts...), Millis: 12_345}
+		for _, agent := range p.agents {
+			p.agent(agent, len(p.agents))
+			report := verify.Report{Agent: agent, Code: "9f2c41d07a3e", Seed: p.seed, Turns: 7, Verdict: verify.Worst(verdicts...)}
+			for i, v := range verdicts {
+				c := verify.Checks()[i]
+				r := verify.Result{Check: c.Name, Promise: c.Name + " holds", Verdict: v, Seen: []string{"seen this", "and that, which takes rather many words to say"}, Millis: 1500, Turns: 3}
+				switch v {
+				case verify.Broken:
+					r.Broken = []verify.Finding{{Kind: verify.Lost, What: "turn 2 was answered and is not in the checkpoint, which is at turn 1", Session: "s"}}
+					report.Kept = filepath.Join(p.keep, "bot-1")
+				case verify.Unchecked, verify.Skipped:
+					r.Reason = "the \x1b[31magent was not ready"
+				}
+				if v != verify.Skipped {
+					p.begin(c)(r)
+				}
+				report.Checks = append(report.Checks, r)
+			}
+			p.ended(report)
+			result.Turns += report.Turns
+			result.Agents = append(result.Agents, report)
+		}
+		return result, nil
+	}
+}
+
+func TestVerifyGolden(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		verdicts []verify.Verdict
+		two      bool
+		code     int
+	}{
+		"verify-held":      {[]verify.Verdict{verify.Held, verify.Held, verify.Skipped}, false, 0},
+		"verify-broken":    {[]verify.Verdict{verify.Held, verify.Broken, verify.Unchecked}, false, 1},
+		"verify-unchecked": {[]verify.Verdict{verify.Held, verify.Unchecked}, true, 4},
+	} {
+		got := run{driver: observing(runtime.Observed{}), terminal: true, prover: found(c.verdicts...), environ: []string{"FLISK_HOME=/home/ann/flisk"}}.
+			do(t, "verify", "-C", projectDir(t, c.two), "--seed", "4711", "--yes")
+		golden(t, name, scrubbed(got.out)+"-- stderr\n"+got.err)
+		if got.code != c.code {
+			t.Errorf("%s: code %d, want %d", name, got.code, c.code)
+		}
+	}
+}
+
+// scrubbed takes out the name of a test's directory.
+func scrubbed(text string) string {
+	const name = "/tmp/fs-"
+	for at := strings.Index(text, name); at >= 0; at = strings.Index(text, name) {
+		text = text[:at] + "/tmp/project" + text[at+len(name)+8:]
+	}
+	return text
+}
+
+func TestVerifyJSONAndJUnit(t *testing.T) {
+	t.Parallel()
+	report := filepath.Join(t.TempDir(), "report.xml")
+	r := run{driver: observing(runtime.Observed{}), prover: found(verify.Held, verify.Broken), environ: []string{"FLISK_HOME=/home/ann/flisk"}}
+	got := r.do(t, "verify", "-C", projectDir(t, false), "--json", "--junit", report)
+	var v VerifyJSON
+	if err := json.Unmarshal([]byte(got.out), &v); err != nil || got.code != 1 || got.err != "" {
+		t.Fatalf("%v in %+v", err, got)
+	}
+	if v.Verdict != verify.Broken || v.Turns != 7 || len(v.Agents) != 1 || v.Agents[0].Checks[1].Broken[0].Kind != verify.Lost {
+		t.Errorf("got %+v", v)
+	}
+	if text, err := os.ReadFile(report); err != nil || !strings.Contains(string(text), `failures="1"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	var list []CheckJSON
+	got = run{}.do(t, "verify", "--list", "--json")
+	if err := json.Unmarshal([]byte(got.out), &list); err != nil || len(list) != len(verify.Checks()) || list[0].Turns == 0 {
+		t.Errorf("%v in %+v", err, got)
+	}
+}
+
+// Many turns are sent only when somebody wants them.
+func TestVerifyAsksBeforeManyTurns(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		stdin    string
+		terminal bool
+		args     []string
+		code     int
+	}{
+		{"y\n", true, nil, 0},
+		{"n\n", true, nil, 2},
+		{"\n", true, nil, 2},
+		{"", true, nil, 2},
+		{"y\n", false, nil, 2},
+		{"y\n", true, []string{"--no-input"}, 2},
+		{"y\n", false, []string{"--json"}, 2},
+		{"", false, []string{"--yes"}, 0},
+		{"", false, []string{"--agent", "bot"}, 0},
+		{"", false, []string{"--run", "drain,crash"}, 0},
+	} {
+		r := run{driver: observing(runtime.Observed{}), prover: found(verify.Held), stdin: c.stdin, terminal: c.terminal, environ: []string{"FLISK_HOME=/home/ann/flisk"}}
+		got := r.do(t, append([]string{"verify", "-C", projectDir(t, true)}, c.args...)...)
+		if got.code != c.code || c.code == 2 && !strings.Contains(got.err, "92 turns") {
+			t.Errorf("%+v: got %+v", c, got)
+		}
+	}
+}
+
+// What keeps it from a verdict is told as what it is.
+func TestVerifyWithoutAVerdict(t *testing.T) {
+	t.Parallel()
+	r := run{driver: observing(runtime.Observed{}), environ: []string{"FLISK_HOME=/home/ann/flisk"}}
+	r.prover = func(context.Context, *app, proving) (VerifyJSON, error) {
+		return VerifyJSON{}, fault.New(fault.Environment, "install it", "there is no Go toolchain")
+	}
+	if got := r.do(t, "verify", "-C", projectDir(t, false)); got.code != 3 || !strings.HasSuffix(got.err, "there is no Go toolchain\nhint: install it\n") {
+		t.Errorf("got %+v", got)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r.ctx = ctx
+	r.prover = func(ctx context.Context, _ *app, _ proving) (VerifyJSON, error) {
+		cancel(errors.New("enough"))
+		<-ctx.Done()
+		return VerifyJSON{}, context.Cause(ctx)
+	}
+	if got := r.do(t, "verify", "-C", projectDir(t, false)); got.code != 130 || got.err != "flisk: interrupted\n" {
+		t.Errorf("got %+v", got)
+	}
+	for _, args := range [][]string{{"--run", "cash"}, {"--agent", "clerk"}, {"extra"}} {
+		if got := (run{driver: observing(runtime.Observed{})}).do(t, append([]string{"verify", "-C", projectDir(t, false)}, args...)...); got.code != 2 {
+			t.Errorf("%q: got %+v", args, got)
+		}
+	}
+}
+
+// A verification changes nothing but its own: its stack has another port and
+// volume place, a nonce, and the environment of verify:.
+func TestStackToProve(t *testing.T) {
+	t.Parallel()
+	dir := projectDir(t, false)
+	a := &app{global: globals{dir: dir}, newDriver: (*app).processDriver, environ: []string{"FLISK_HOME=" + dir + "/home", "FLISK_RUN_DIR=" + dir + "/run"}}
+	o, err := a.open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.project.Verify.Env = map[string]string{"MODEL": "none", "A": "b"}
+	s := stackToProve(o.project, 4711)
+	bot := s.Agents[0]
+	if s.Gateway.Port != 4711 || len(s.Verify) != 32 || strings.Join(bot.Env, " ") != "A=b MODEL=none" || bot.Drain != verify.DefaultDrain || bot.StopGrace <= bot.Drain {
+		t.Errorf("%+v", s)
+	}
+	if verify.DefaultDrain <= verify.DefaultHold {
+		t.Error("the drain ends before the turn that it must wait for")
+	}
+	if o.project.Gateway.Port == 4711 {
+		t.Error("the project was changed")
+	}
+}
+
+// The source may change while it is verified; what runs does not.
+func TestPinnedSource(t *testing.T) {
+	t.Parallel()
+	now := "one"
+	p := &pinned{hash: func(string) (string, error) { return now, nil }, known: map[string]string{}}
+	want := func(want string) {
+		t.Helper()
+		if got, err := p.of("bot"); err != nil || got != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	want("one")
+	now = "two"
+	want("two")
+	p.pin()
+	now = "three"
+	want("two")
+}
+
+func TestOnlyChange(t *testing.T) {
+	t.Parallel()
+	c := runtime.Change{Before: runtime.Process{PID: 1, Start: "a"}, After: runtime.Process{PID: 2, Start: "b"}, Exit: runtime.Exit{Code: -1, Signal: syscall.SIGKILL}}
+	got, err := provenAgent{agent: "bot"}.only([]runtime.Change{c})
+	if want := (verify.Change{Before: verify.Process{PID: 1, Started: "a"}, After: verify.Process{PID: 2, Started: "b"}, Exit: verify.Exit{Code: -1, Signal: syscall.SIGKILL}}); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, changes := range [][]runtime.Change{nil, {c, c}} {
+		if _, err := (provenAgent{agent: "bot"}).only(changes); err == nil {
+			t.Errorf("%d changes of one replica", len(changes))
+		}
+	}
+}
