@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -303,14 +304,20 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// freePort is one that nobody uses. It is below the range from which the kernel
+// takes the ports of connections, so none of those gets it before a gateway does.
 func freePort(t *testing.T) int {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, n = 10_000, 20_000
+	for range 100 {
+		port := first + rand.IntN(n)
+		if ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			_ = ln.Close() // nobody connected
+			return port
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
+	t.Fatal("there is no free port")
+	return 0
 }
 
 // identify fails the test unless the process runs.
