@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,10 +107,7 @@ func (o *opened) back(ctx context.Context, agent string, killed []runtime.Change
 				switch process := (runtime.Process{PID: r.PID, Start: r.Start}); {
 				case r.Agent != agent || r.Name != c.Replica || process == c.Before:
 				case r.State == runtime.Failing:
-					detail, log, _ := strings.Cut(r.Detail, "\n")
-					f := fault.New(fault.Failed, "flisk logs "+agent+" shows more", "%s was killed, and does not come back: %s", r.Name, detail)
-					f.Detail = log
-					return nil, f
+					return nil, fault.New(fault.Failed, "flisk logs "+agent+" shows more", "%s was killed, and does not come back: %s", r.Name, r.Detail)
 				case r.State == runtime.Ready:
 					now[i].After = process
 					ready++

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -163,7 +164,7 @@ func (a *apply) await(ctx context.Context, ref runtime.Ref) error {
 	end := a.p.Begin("start " + ref.Replica)
 	began := time.Now()
 	var reply awaitReply
-	err := a.client.call(ctx, pathAwait, awaitRequest{ref, a.d.o.ReadyTimeout}, &reply)
+	err := a.client.call(ctx, pathAwait, awaitRequest{ref, a.d.o.ReadyTimeout, !slices.Contains(a.started, ref)}, &reply)
 	how := "ready"
 	switch {
 	case err != nil:

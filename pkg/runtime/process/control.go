@@ -47,6 +47,7 @@ type startRequest struct {
 type awaitRequest struct {
 	runtime.Ref
 	Within time.Duration
+	Again  bool // only a start that fails from now on counts
 }
 
 type awaitReply struct {

@@ -41,7 +41,8 @@ type keeper struct {
 	done     chan struct{} // closed by the supervisor when run returned
 	budget   time.Duration // of the stop; set before stopping is closed
 	once     struct{ stop, force sync.Once }
-	moved    bool // the last launch found no WorkDir; of run
+	moved    bool          // the last launch found no WorkDir; of run
+	hurry    chan struct{} // cuts the present pause between two starts short
 
 	mu       sync.Mutex
 	news     chan struct{} // closed, and replaced, at every change of what is below
@@ -53,7 +54,8 @@ type keeper struct {
 	how      runtime.Exit // of last
 	reason   string       // why it says that it is not ready, if it does
 	killed   bool         // its stop took SIGKILL
-	tail     []string
+	tail     []string     // of the present process, or of the last one
+	loop     loop
 }
 
 // hub is how a keeper reaches the gateway, by way of the supervisor.
@@ -71,7 +73,7 @@ type hub interface {
 func newKeeper(r startRequest, dir *os.Root, log *logFile, say func(string), h hub) *keeper {
 	return &keeper{
 		startRequest: r, dir: dir, log: log, say: say, hub: h,
-		stopping: make(chan struct{}), forced: make(chan struct{}), done: make(chan struct{}),
+		stopping: make(chan struct{}), forced: make(chan struct{}), done: make(chan struct{}), hurry: make(chan struct{}, 1),
 		budget: r.Grace,
 		news:   make(chan struct{}), state: runtime.Starting,
 	}
@@ -82,6 +84,7 @@ func newKeeper(r startRequest, dir *os.Root, log *logFile, say func(string), h h
 func (k *keeper) run() {
 	backoff := firstBackoff
 	for n := 0; ; n++ {
+		k.update(func() { k.tail = nil })
 		c, err := k.launch(n)
 		wasReady := false
 		if err != nil {
@@ -98,11 +101,15 @@ func (k *keeper) run() {
 			k.note("ended (" + k.lastExit() + "); starting it again")
 			continue
 		}
-		k.note("ended before it was ready (" + k.lastExit() + "); starting it again in " + backoff.String())
-		k.update(func() { k.state = runtime.Failing })
+		k.update(func() {
+			k.state = runtime.Failing
+			k.loop.failed(k.exit, k.tail)
+		})
+		k.noteLoop()
 		select {
 		case <-k.stopping:
 			return
+		case <-k.hurry:
 		case <-time.After(backoff):
 		}
 		backoff = min(2*backoff, lastBackoff)
@@ -128,6 +135,9 @@ func (k *keeper) attend(c *child) (wasReady bool) {
 				continue // it is on its way out; nothing is sent to it any more
 			}
 			wasReady = wasReady || a.ready
+			if a.ready {
+				k.noteReady()
+			}
 			k.update(func() { k.state, k.reason = stateOf(a.ready, wasReady), a.reason })
 			k.hub.changed()
 		case <-stopping:
@@ -193,21 +203,33 @@ func (k *keeper) isStopping() bool {
 }
 
 // await returns when the replica is ready, or has failed to get ready, or is
-// being stopped, or the time is over.
-func (k *keeper) await(ctx context.Context, within time.Duration) (awaitReply, error) {
+// being stopped, or the time is over. With again, only a start that fails from
+// now on counts: one that failed before may have failed for a reason that is
+// mended by now, so the next start is made at once.
+func (k *keeper) await(ctx context.Context, within time.Duration, again bool) (awaitReply, error) {
 	over := time.NewTimer(within)
 	defer over.Stop()
+	before := 0
+	if again {
+		k.mu.Lock()
+		before = k.loop.failures
+		k.mu.Unlock()
+		select {
+		case k.hurry <- struct{}{}:
+		default:
+		}
+	}
 	for {
 		k.mu.Lock()
-		state, news := k.state, k.news
+		state, news, loop := k.state, k.news, k.loop
 		reply := awaitReply{Log: slices.Clone(k.tail)}
-		exit, reason := k.exit, k.reason
+		reason := k.reason
 		k.mu.Unlock()
 		switch {
 		case state == runtime.Ready:
 			return awaitReply{Ready: true}, nil
-		case state == runtime.Failing:
-			reply.Exit, reply.Detail = exit, "ended before it was ready ("+exit+")"
+		case state == runtime.Failing && loop.failures > before:
+			reply.Log, reply.Exit, reply.Detail = loop.tail, loop.exit, "ended before it was ready ("+loop.exit+")"
 			return reply, nil
 		case k.isStopping():
 			reply.Detail = "is being stopped"
@@ -283,8 +305,8 @@ func (k *keeper) observe() runtime.Replica {
 	if k.child != nil {
 		r.PID, r.Start, r.Started = k.child.record.PID, k.child.record.Start, k.child.started
 	}
-	if k.state == runtime.Failing {
-		r.Detail = k.exit
+	if k.loop.failures > 0 && (k.state == runtime.Failing || k.state == runtime.Starting) {
+		r.State, r.Detail = runtime.Failing, k.loop.String()
 	}
 	return r
 }

@@ -270,17 +270,39 @@ func TestAnAgentThatStopsGettingReadyBacksOff(t *testing.T) {
 	if _, err := r.driver().Kill(t.Context(), "bot"); err != nil {
 		t.Fatal(err)
 	}
-	r.logged("bot", "ended before it was ready (exit status 9); starting it again in 500ms")
 	eventually(t, "the failure to be seen", func() bool {
 		bot := r.replica()
-		return bot.State == runtime.Failing && bot.Detail == "exit status 9" && bot.Restarts >= 2
+		return bot.State == runtime.Failing && bot.Restarts >= 2 && strings.Contains(bot.Detail, "(exit status 9)") &&
+			strings.Contains(bot.Detail, ` times in a row; the last that it wrote: "broken"`)
 	})
+	r.once("bot", "ended before it was ready")
 	// A second up says so, and changes nothing.
 	_, err := r.driver().Up(t.Context(), r.p)
 	if f, ok := asFault(err); !ok || f.Kind != fault.Failed || !strings.Contains(f.Detail, "broken") {
 		t.Errorf("up: %v", err)
 	}
 	r.replica()
+	r.once("bot", "ended before it was ready")
+
+	// What was mended outside of the project needs no new generation.
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	r.install("bot", "c1")
+	r.up()
+	if bot := r.replica(); bot.State != runtime.Ready || bot.Detail != "" || bot.Generation != 1 {
+		t.Errorf("replica: %+v", bot)
+	}
+	r.logged("bot", "is ready, after ")
+}
+
+// once fails the test unless exactly one line of the agent's log has text.
+func (r *rig) once(agent, text string) {
+	r.t.Helper()
+	data, err := os.ReadFile(r.place().agentLog(agent))
+	if n := strings.Count(string(data), text); n != 1 {
+		r.t.Errorf("%d lines of the log have %q (%v):\n%s", n, text, err, data)
+	}
 }
 
 func TestSupervisorIsKilled(t *testing.T) {

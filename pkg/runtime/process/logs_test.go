@@ -279,7 +279,7 @@ func TestLogThatCannotBeWritten(t *testing.T) {
 	}
 	k := newKeeper(startRequest{}, nil, log, func(string) {}, nil)
 	k.output("still here")
-	reply, err := k.await(context.Background(), 0)
+	reply, err := k.await(context.Background(), 0, false)
 	if err != nil || !slices.Equal(reply.Log, []string{"still here"}) {
 		t.Errorf("await: %+v, %v", reply, err)
 	}

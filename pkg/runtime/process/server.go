@@ -134,7 +134,7 @@ func (s *supervisor) await(ctx context.Context, r awaitRequest) (awaitReply, err
 	if !ok {
 		return awaitReply{}, errNoReplica(r.Ref)
 	}
-	return k.await(ctx, r.Within)
+	return k.await(ctx, r.Within, r.Again)
 }
 
 // switchRoutes makes exactly these generations serve. On its return the gateway
