@@ -58,18 +58,19 @@ type TurnRowJSON struct {
 func newSessions(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "sessions",
-		Short:   "look at conversations",
+		Short:   "look at conversations, move and remove them",
 		GroupID: groupLook,
-		Long: "Look at conversations, straight from the volume: it makes no difference whether anything runs, and " +
-			"nothing is changed.",
+		Long: "Look at conversations, straight from the volume, move them elsewhere, remove them. It makes no difference " +
+			"whether anything runs. Only import and rm change anything.",
 		Example: examples(
 			"flisk sessions list", "every conversation, the latest first",
 			"flisk sessions show s1", "read one",
+			"flisk sessions export -o backup.jsonl", "keep a copy of all of them",
 		),
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return group(a, cmd, args) },
 	}
-	cmd.AddCommand(newSessionsList(a), newSessionsShow(a))
+	cmd.AddCommand(newSessionsList(a), newSessionsShow(a), newSessionsExport(a), newSessionsImport(a), newSessionsRm(a))
 	return cmd
 }
 
@@ -269,9 +270,7 @@ func runSessionsShow(ctx context.Context, a *app, agent, id string) error {
 	if err != nil {
 		return err
 	}
-	if names := o.project.AgentNames(); agent == "" && len(names) == 1 {
-		agent = names[0]
-	} else if agent, err = o.agent(agent, v.agents...); err != nil {
+	if agent, err = o.sessionAgent(agent, v); err != nil {
 		return err
 	}
 	r, err := v.reader(agent)
@@ -291,6 +290,15 @@ func runSessionsShow(ctx context.Context, a *app, agent, id string) error {
 	}
 	a.printSession(agent, view)
 	return nil
+}
+
+// sessionAgent is the agent whose session is meant: the named one, the only one
+// of flisk.yaml, or the only one that has any.
+func (o *opened) sessionAgent(name string, v sessionVolume) (string, error) {
+	if names := o.project.AgentNames(); name == "" && len(names) == 1 {
+		return names[0], nil
+	}
+	return o.agent(name, v.agents...)
 }
 
 func (a *app) noSession(agent, id string) error {

@@ -30,6 +30,17 @@ func positional(required int, names ...string) cobra.PositionalArgs {
 	}
 }
 
+// atLeast checks that there is an argument; name is what the usage line calls
+// each.
+func atLeast(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usageFault(cmd, "%q needs %s", cmd.CommandPath(), name)
+		}
+		return nil
+	}
+}
+
 // unknownCommand says so and what was probably meant.
 func unknownCommand(cmd *cobra.Command, name string) error {
 	var known []string

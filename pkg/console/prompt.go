@@ -28,8 +28,8 @@ func (s *Streams) Confirm(ctx context.Context, question string) (bool, error) {
 	if _, err := s.Err.Write([]byte(Strong.Render(text) + Quiet.Render(" [y/N] "))); err != nil {
 		return false, err
 	}
-	in := newPatientReader(ctx, s.In.Reader)
-	defer in.close()
+	in := Patient(ctx, s.In.Reader)
+	defer in.Close()
 	line, err := readTypedLine(in)
 	if err != nil && err != io.EOF {
 		return false, err
@@ -62,20 +62,12 @@ func readTypedLine(in io.Reader) (string, error) {
 	return string(line), nil
 }
 
-// patientReader reads from a file, and ends its wait for something to read when
-// its context does: a read of a terminal cannot be cancelled. A reader that is
-// no file is read as it is.
-type patientReader struct {
-	ctx  context.Context
-	in   io.Reader
-	file *os.File // nil when there is nothing to wait for
-
-	wake, alarm *os.File // a pipe: a byte from alarm ends a wait
-	stop        func() bool
-	woken       sync.WaitGroup
-}
-
-func newPatientReader(ctx context.Context, in io.Reader) *patientReader {
+// Patient reads from in, and ends a wait for something to read when ctx does: a
+// read of a terminal or a pipe cannot be cancelled. What is no file is read as it
+// is. Close does not close in.
+//
+// The error of a wait that was ended is ctx's cause.
+func Patient(ctx context.Context, in io.Reader) io.ReadCloser {
 	r := &patientReader{ctx: ctx, in: in}
 	file, ok := in.(*os.File)
 	if !ok {
@@ -94,17 +86,29 @@ func newPatientReader(ctx context.Context, in io.Reader) *patientReader {
 	return r
 }
 
-func (r *patientReader) close() {
+// patientReader is what [Patient] returns.
+type patientReader struct {
+	ctx  context.Context
+	in   io.Reader
+	file *os.File // nil when there is nothing to wait for
+
+	wake, alarm *os.File // a pipe: a byte from alarm ends a wait
+	stop        func() bool
+	woken       sync.WaitGroup
+}
+
+// Close is [io.Closer].
+func (r *patientReader) Close() error {
 	if r.file == nil {
-		return
+		return nil
 	}
 	if !r.stop() {
 		r.woken.Wait()
 	}
-	_ = r.wake.Close()
-	_ = r.alarm.Close()
+	return errors.Join(r.wake.Close(), r.alarm.Close())
 }
 
+// Read is [io.Reader].
 func (r *patientReader) Read(p []byte) (int, error) {
 	if r.ctx.Err() != nil {
 		return 0, context.Cause(r.ctx)

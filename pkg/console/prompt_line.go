@@ -59,8 +59,8 @@ func (l *LineReader) styled(prompt string) string {
 // Errors: [ErrInterrupt] for Ctrl-C, io.EOF for Ctrl-D on an empty line and for
 // the end of the input, ctx's cause.
 func (l *LineReader) Read(ctx context.Context) (string, error) {
-	in := newPatientReader(ctx, l.in.Reader)
-	defer in.close()
+	in := Patient(ctx, l.in.Reader)
+	defer in.Close()
 	if l.terminal == nil {
 		if _, err := io.WriteString(l.out, l.prompt); err != nil {
 			return "", err

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// RemovedJSON is what "flisk sessions rm --json" prints.
+type RemovedJSON struct {
+	Agent   string           `json:"agent"`
+	Removed []RemovedRowJSON `json:"removed"`
+}
+
+// RemovedRowJSON is one session that was removed.
+type RemovedRowJSON struct {
+	ID      string `json:"session_id"`
+	Turns   int    `json:"turns"` // committed turns
+	Bytes   int64  `json:"bytes"` // that it took on disk
+	Problem string `json:"problem,omitempty"`
+}
+
+func newSessionsRm(a *app) *cobra.Command {
+	var agent string
+	cmd := &cobra.Command{
+		Use:   "rm SESSION…",
+		Short: "remove conversations for good",
+		Long: "Remove conversations, after showing what goes and asking. The ids then begin empty. A turn that is " +
+			"running in one of them is waited for.\n\n" +
+			"There is no way back but an export that was made before.",
+		Example: examples(
+			"flisk sessions rm s1", "remove one, after a question",
+			"flisk sessions export s1 -o s1.jsonl", "keep a copy first",
+			"flisk sessions rm s1 s2 --yes", "for a script",
+		),
+		Args: atLeast("SESSION"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.interruptible(cmd.Context(), func(ctx context.Context) error {
+				return runSessionsRm(ctx, a, agent, args)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&agent, "agent", "", "those of agent `NAME`, where there are several")
+	return cmd
+}
+
+func runSessionsRm(ctx context.Context, a *app, agent string, ids []string) error {
+	for _, id := range ids {
+		if err := turn.CheckSessionID(id); err != nil {
+			return fault.New(fault.Usage, "see "+a.command("sessions list"), "cannot remove it: %w", err)
+		}
+	}
+	o, err := a.look(nil)
+	if err != nil {
+		return err
+	}
+	v, err := o.volume(ctx)
+	if err != nil {
+		return err
+	}
+	if agent, err = o.sessionAgent(agent, v); err != nil {
+		return err
+	}
+	going, err := a.going(ctx, v, agent, ids)
+	if err != nil {
+		return err
+	}
+	if !a.global.yes {
+		a.printGoing(going)
+	}
+	question := fmt.Sprintf("remove these %d sessions of agent %s for good?", len(going), agent)
+	if len(going) == 1 {
+		question = fmt.Sprintf("remove session %s of agent %s for good?", going[0].ID, agent)
+	}
+	if err := a.confirm(ctx, question, "nothing was removed"); err != nil {
+		return err
+	}
+	store, err := v.store(agent)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	progress := a.progress()
+	removed := RemovedJSON{Agent: agent, Removed: []RemovedRowJSON{}}
+	for _, s := range going {
+		done := progress.Wait("waiting for session " + s.ID)
+		err := store.Delete(ctx, s.ID)
+		done()
+		if err != nil && !errors.Is(err, checkpoint.ErrNoSession) { // gone since: as it was wanted
+			return fault.New(storeKind(err), "", "%d of %d sessions were removed, the others are as they were: %w", len(removed.Removed), len(going), err)
+		}
+		removed.Removed = append(removed.Removed, s)
+	}
+	if a.global.json {
+		return a.printJSON(removed)
+	}
+	a.streams.Out.Fields(console.Field{Label: "removed", Value: console.Cell{Text: console.Count(len(going), "session")}})
+	return nil
+}
+
+// going looks at the sessions that shall go. One that is not there is an error
+// for all; one that cannot be read can go.
+func (a *app) going(ctx context.Context, v sessionVolume, agent string, ids []string) ([]RemovedRowJSON, error) {
+	r, err := v.reader(agent)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		return nil, a.noSession(agent, ids[0])
+	}
+	defer r.Close()
+	var rows []RemovedRowJSON
+	for i, id := range ids {
+		if slices.Contains(ids[:i], id) {
+			continue
+		}
+		view, err := r.View(ctx, id)
+		row := RemovedRowJSON{ID: id, Turns: view.Checkpoint.Turn, Bytes: view.Bytes}
+		if damaged, ok := errors.AsType[*checkpoint.DamagedError](err); ok {
+			row.Problem = damaged.Error()
+		} else if err != nil {
+			return nil, a.sessionFault(err, agent, id)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (a *app) printGoing(rows []RemovedRowJSON) {
+	t := console.Table{Columns: []console.Column{
+		{Title: "SESSION", Shrink: console.Middle}, {Title: "TURNS", Right: true}, {Title: "SIZE", Right: true},
+	}}
+	for _, s := range rows {
+		id, turns, size := console.Cell{Text: s.ID, Style: console.Strong}, strconv.Itoa(s.Turns), console.Size(s.Bytes)
+		if s.Problem != "" {
+			id.Style, turns, size = console.Bad, "?", "?"
+		}
+		t.Rows = append(t.Rows, []console.Cell{id, {Text: turns}, {Text: size}})
+	}
+	a.streams.Err.Table(t)
+}
+
+// store opens the sessions of an agent for writing, through the locks that
+// running agents use. The volume must be there.
+func (v sessionVolume) store(agent string) (*checkpoint.File, error) {
+	id, err := checkpoint.VolumeID(v.place)
+	if err != nil {
+		return nil, v.unreadable(err)
+	}
+	store, err := checkpoint.Open(v.place, checkpoint.Options{Agent: agent, ExpectVolume: id})
+	if err != nil {
+		return nil, fault.New(fault.Environment, "", "cannot write to the volume %q: %w", v.name, err)
+	}
+	return store, nil
+}
+
+// storeKind says whether a failed write is the environment's fault.
+func storeKind(err error) fault.Kind {
+	if errors.Is(err, checkpoint.ErrNoSpace) || errors.Is(err, checkpoint.ErrReadOnly) {
+		return fault.Environment
+	}
+	return fault.Failed
+}
