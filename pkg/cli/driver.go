@@ -25,7 +25,7 @@ func (a *app) processDriver(p *project.Project, force <-chan struct{}) (runtime.
 		return nil, fault.New(fault.Environment, "", "cannot find flisk's own executable: %w", err)
 	}
 	return process.New(process.Options{
-		Stack:      stack.Of(p, ""),
+		Stack:      stack.Of(p, a.global.instance),
 		Home:       home,
 		RunBase:    base,
 		Executable: executable,

@@ -8,16 +8,19 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 // globals are the flags of every command. Each may also come from the
 // environment (FLISK_CHDIR for --chdir); the flag wins.
 type globals struct {
-	dir     string
-	json    bool
-	noInput bool
-	yes     bool
-	runtime string
+	dir      string
+	json     bool
+	noInput  bool
+	yes      bool
+	runtime  string
+	instance string
 }
 
 // The values of --runtime. Docker is known, and not offered before there is such
@@ -34,6 +37,7 @@ func (g *globals) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&g.noInput, "no-input", false, "never ask; what would need an answer is refused")
 	flags.BoolVarP(&g.yes, "yes", "y", false, "answer every question with yes")
 	flags.StringVar(&g.runtime, "runtime", "", "the `RUNTIME` to use: auto or process")
+	flags.StringVar(&g.instance, "instance", "", "work on a second copy of the project, called `NAME`: own conversations, own port")
 }
 
 // variable is the name of the environment variable behind a global flag.
@@ -60,6 +64,10 @@ func (g *globals) fromEnvironment(flags *pflag.FlagSet, getenv func(string) stri
 	})
 	if err != nil {
 		return err
+	}
+	if g.instance != "" && !stack.ValidInstance(g.instance) {
+		return fault.New(fault.Usage, "use lower case letters, digits and -, beginning with a letter, at most "+strconv.Itoa(turn.MaxAgent),
+			"there cannot be an instance %q", g.instance)
 	}
 	names := []string{runtimeAuto, runtimeProcess, runtimeDocker}
 	if g.runtime != "" && !slices.Contains(names, g.runtime) {

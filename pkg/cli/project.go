@@ -99,10 +99,14 @@ func (a *app) onlyProcess(chosen project.Runtime) error {
 // command is a command line that does something to the same project, to be
 // pasted into a shell.
 func (a *app) command(arguments string) string {
-	if a.global.dir == "" {
-		return "flisk " + arguments
+	line := "flisk "
+	if a.global.dir != "" {
+		line += "-C " + shellWord(a.global.dir) + " "
 	}
-	return "flisk -C " + shellWord(a.global.dir) + " " + arguments
+	if a.global.instance != "" {
+		line += "--instance " + a.global.instance + " "
+	}
+	return line + arguments
 }
 
 // agent is the agent that a command is about: the named one, or the only one.

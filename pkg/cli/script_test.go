@@ -102,10 +102,12 @@ func TestScripts(t *testing.T) {
 func stopAll(t *testing.T, env *testscript.Env) {
 	projects, _ := filepath.Glob(filepath.Join(env.WorkDir, "*", "flisk.yaml")) // the pattern is valid
 	for _, p := range projects {
-		cmd := exec.Command(env.Getenv("FLISK"), "down", "-C", filepath.Dir(p))
-		cmd.Env = env.Vars
-		if out, err := cmd.CombinedOutput(); err != nil && !strings.Contains(string(out), "flisk.yaml") {
-			t.Errorf("cannot stop %s: %v\n%s", p, err, out)
+		for _, instance := range []string{"", "two"} { // the instance that scripts have
+			cmd := exec.Command(env.Getenv("FLISK"), "down", "-C", filepath.Dir(p), "--instance", instance)
+			cmd.Env = env.Vars
+			if out, err := cmd.CombinedOutput(); err != nil && !strings.Contains(string(out), "flisk.yaml") {
+				t.Errorf("cannot stop %s: %v\n%s", p, err, out)
+			}
 		}
 	}
 }

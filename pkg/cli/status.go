@@ -15,9 +15,10 @@ import (
 // StatusJSON is what "flisk status --json" prints.
 type StatusJSON struct {
 	Project  string        `json:"project"`
-	Running  bool          `json:"running"`       // anything of the project runs
-	Dir      string        `json:"dir,omitempty"` // the project directory that it was started from
-	URL      string        `json:"url,omitempty"` // base URL of the gateway, while it runs
+	Instance string        `json:"instance,omitempty"` // of --instance
+	Running  bool          `json:"running"`            // anything of the project runs
+	Dir      string        `json:"dir,omitempty"`      // the project directory that it was started from
+	URL      string        `json:"url,omitempty"`      // base URL of the gateway, while it runs
 	PID      int           `json:"gateway_pid,omitempty"`
 	Volume   VolumeJSON    `json:"volume"`
 	Replicas []ReplicaJSON `json:"replicas"`
@@ -65,6 +66,7 @@ func runStatus(ctx context.Context, a *app, now time.Time) error {
 	if a.global.json {
 		return a.printJSON(StatusJSON{
 			Project:  o.project.Name,
+			Instance: a.global.instance,
 			Running:  observed.Running,
 			Dir:      observed.Dir,
 			URL:      observed.URL,
@@ -85,6 +87,9 @@ func (a *app) printStatus(o *opened, observed runtime.Observed, volume VolumeJSO
 		fmt.Fprintln(out)
 	}
 	var fields []console.Field
+	if a.global.instance != "" {
+		fields = append(fields, console.Field{Label: "instance", Value: console.Cell{Text: a.global.instance, Style: console.Strong}})
+	}
 	if observed.Running {
 		fields = append(fields, console.Field{Label: "gateway", Value: gatewayCell(observed)})
 	} else {

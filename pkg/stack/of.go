@@ -15,8 +15,8 @@ import (
 // results, and nothing is read from disk.
 //
 // An instance other than "" is a second copy that runs beside the first. It has
-// a volume of its own; its port is the project's, so whoever starts it sets
-// another one.
+// a volume of its own; its port is the project's, and a runtime that
+// starts it takes another one when that is in use.
 func Of(p *project.Project, instance string) Stack {
 	s := Stack{
 		Name:     p.Name,
@@ -24,7 +24,7 @@ func Of(p *project.Project, instance string) Stack {
 		Instance: instance,
 		Dir:      p.Dir,
 		Gateway:  Gateway{Bind: p.Gateway.Bind, Port: p.Gateway.Port, Hosts: slices.Clone(p.Gateway.Hosts)},
-		Volume:   Volume{Name: instanceVolume(p.Volume, instance)},
+		Volume:   Volume{Name: InstanceVolume(p.Volume, instance)},
 	}
 	for _, a := range p.Agents {
 		agent := Agent{
@@ -51,10 +51,11 @@ func Of(p *project.Project, instance string) Stack {
 // an agent's name.
 func ValidInstance(name string) bool { return turn.ValidAgent(name) }
 
-// instanceVolume is "<volume>-<instance>". Where that is too long, the end of
+// InstanceVolume is the volume of an instance of a project that has this one:
+// "<volume>-<instance>", or the volume itself when instance is "". Where that is too long, the end of
 // the volume's name gives way to a hash of the whole.
-func instanceVolume(volume, instance string) string {
-	if instance == "" {
+func InstanceVolume(volume, instance string) string {
+	if instance == "" || volume == "" {
 		return volume
 	}
 	suffix := "-" + instance

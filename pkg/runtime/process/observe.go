@@ -130,8 +130,17 @@ func (d *Driver) refuseOther(l look) error {
 		return nil
 	}
 	return fault.New(fault.Environment,
-		fmt.Sprintf("if this is a copy, give it an id and a volume name of its own in flisk.yaml; else stop the other: flisk -C %q down", l.answer.Serve.Dir),
+		fmt.Sprintf("run this one beside it, with conversations of its own: flisk up --instance NAME; or stop the other: %s", d.downOf(l.answer.Serve.Dir)),
 		"this project (id %s) runs from another directory, %q", d.o.Stack.ID, l.answer.Serve.Dir)
+}
+
+// downOf is the command that stops what runs from another directory.
+func (d *Driver) downOf(dir string) string {
+	command := fmt.Sprintf("flisk -C %q", dir)
+	if d.o.Stack.Instance != "" {
+		command += " --instance " + d.o.Stack.Instance
+	}
+	return command + " down"
 }
 
 // errGone says that a supervisor that had answered does not any more.

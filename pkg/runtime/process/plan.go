@@ -29,6 +29,9 @@ func (d *Driver) Plan(ctx context.Context, op runtime.Op, agents ...string) (run
 	if errors.Is(l.err, errOtherVersion) {
 		return nil, refuseOtherVersion()
 	}
+	if d, err = d.onItsPort(l); err != nil {
+		return nil, err
+	}
 	if err := d.knows(agents); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/stack"
 )
 
 // memory is what is remembered of a project between runs: which volume its
@@ -21,6 +22,10 @@ type memory struct {
 	Runtime  string `json:"runtime"`
 	Volume   string `json:"volume"`    // its name
 	VolumeID string `json:"volume_id"` // what its VOLUME file says
+
+	// Port is the one of an instance, which may not be that of flisk.yaml; 0 is
+	// that one.
+	Port int `json:"port,omitempty"`
 
 	// Without are agents that have sessions on the volume, are not in the stack,
 	// and need not be: somebody said so.
@@ -36,7 +41,7 @@ func rememberedVolume(o Options) string {
 	if readFile(placeOf(o.Home, o.RunBase, o.Stack).memory, &known) == nil && known.Volume != "" {
 		return known.Volume
 	}
-	return project.VolumeName(o.Stack.Name, o.Stack.ID)
+	return stack.InstanceVolume(project.VolumeName(o.Stack.Name, o.Stack.ID), o.Stack.Instance)
 }
 
 // prepareVolume checks that the volume is the one that the project had, and that
@@ -54,7 +59,10 @@ func (d *Driver) prepareVolume(ctx context.Context) (id string, created bool, er
 	if id, created, err = checkpoint.InitVolume(d.place.volume); err != nil {
 		return "", false, fault.New(fault.Environment, "FLISK_HOME says where volumes are", "cannot use the volume %q: %w", d.place.volume, err)
 	}
-	now := memory{memoryVersion, runtimeName, d.o.Stack.Volume.Name, id, without}
+	now := memory{
+		Version: memoryVersion, Runtime: runtimeName, Volume: d.o.Stack.Volume.Name, VolumeID: id,
+		Port: d.rememberedPort(), Without: without,
+	}
 	if reflect.DeepEqual(now, known) {
 		return id, created, nil
 	}

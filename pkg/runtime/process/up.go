@@ -54,12 +54,16 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 }
 
 func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.Op, agents []string) (report runtime.Report, err error) {
-	report = runtime.Report{URL: d.o.Stack.Gateway.URL(), Volume: d.o.Stack.Volume.Name, Place: d.place.volume}
+	report = runtime.Report{Volume: d.o.Stack.Volume.Name, Place: d.place.volume}
 	l, release, err := d.begin(ctx, p)
 	if err != nil {
 		return report, err
 	}
 	defer release()
+	if d, err = d.onItsPort(l); err != nil {
+		return report, err
+	}
+	report.URL = d.o.Stack.Gateway.URL()
 
 	if errors.Is(l.err, errOtherVersion) {
 		return report, refuseOtherVersion()

@@ -270,7 +270,7 @@ func TestAnotherCopyOfTheProjectIsRefused(t *testing.T) {
 	r.o.Stack.Dir = t.TempDir()
 	_, err := r.driver().Up(t.Context(), r.p)
 	if f, ok := asFault(err); !ok || f.Kind != fault.Environment || !strings.Contains(f.Message, mine) ||
-		!strings.HasPrefix(f.Hint, "if this is a copy, give it an id and a volume name of its own in flisk.yaml; else stop the other: flisk -C ") {
+		!strings.HasPrefix(f.Hint, "run this one beside it, with conversations of its own: flisk up --instance NAME; or stop the other: flisk -C ") {
 		t.Errorf("up from a copy: %v", err)
 	}
 	if _, err := r.driver().Down(t.Context(), r.p); fault.KindOf(err) != fault.Environment {
