@@ -49,7 +49,7 @@ var homes = map[string][]string{
 	"github.com/compose-spec/compose-go/v2/dotenv": {"pkg/project"},
 	"github.com/fsnotify":                          {"pkg/watch"},
 	"github.com/docker":                            {"pkg/runtime/docker"},
-	"golang.org/x/sys":                             {"pkg/internal/proc", "pkg/runtime/process"},
+	"golang.org/x/sys":                             {"pkg/internal/proc", "pkg/runtime/process", "pkg/console"},
 	"golang.org/x/sync":                            {"pkg/runtime/docker", "pkg/runtime/process", "pkg/gateway", "pkg/verify", "pkg/dev"},
 }
 
