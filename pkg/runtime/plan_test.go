@@ -209,9 +209,11 @@ func TestC19_PlansConverge(t *testing.T) {
 					}
 					seen = append(seen, r)
 				}
-				after := simulate(running(seen...), NewPlan(desired, running(seen...), OpUp), desired)
-				if again := NewPlan(desired, after, OpUp); len(again) > 0 {
-					t.Fatalf("from %+v a second plan is\n%s", seen, again)
+				for _, op := range []Op{OpUp, OpRestart} {
+					after := simulate(running(seen...), NewPlan(desired, running(seen...), op), desired)
+					if again := NewPlan(desired, after, OpUp); len(again) > 0 {
+						t.Fatalf("from %+v a second plan, after operation %d, is\n%s", seen, op, again)
+					}
 				}
 			}
 		}
