@@ -1,98 +1,180 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
-	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/internal/durable/durabletest"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
-// fileStore is what an agent runs on; what a turn costs is above all its sync.
-func fileStore(b *testing.B) checkpoint.Store {
+// A turn of 2 KiB, half input and half reply.
+var (
+	benchInput = json.RawMessage(`"` + strings.Repeat("i", 1022) + `"`)
+	benchReply = Text(strings.Repeat("r", 1022))
+)
+
+// benchServer is an agent on a real volume whose code does nothing.
+func benchServer(b *testing.B) (s *Server, size func(session string) int64) {
 	b.Helper()
-	store, err := checkpoint.Open(b.TempDir(), checkpoint.Options{Agent: "bot"})
+	dir := b.TempDir()
+	env := turn.DefaultEnv()
+	store, err := checkpoint.Open(dir, checkpoint.Options{Agent: env.Agent})
 	if err != nil {
 		b.Fatal(err)
 	}
-	return store
-}
-
-func benchServer(b *testing.B, store checkpoint.Store) *Server {
-	b.Helper()
-	s := NewServer(func(_ context.Context, cp *Checkpoint[memory], _ Input) (Reply, error) {
-		cp.State.Count++
-		return Text(strings.Repeat("x", 1000)), nil
-	}, store, turn.DefaultEnv(), slog.New(slog.DiscardHandler))
+	s = NewServer(func(context.Context, *Checkpoint[memory], Input) (Reply, error) {
+		return benchReply, nil
+	}, store, env, slog.New(slog.DiscardHandler))
 	b.Cleanup(func() {
 		s.Close()
 		if err := store.Close(); err != nil {
 			b.Error(err)
 		}
 	})
-	return s
+	paths := map[string]string{}
+	return s, func(session string) int64 {
+		path := paths[session]
+		if path == "" {
+			view, err := store.View(context.Background(), session)
+			if err != nil {
+				b.Fatal(err)
+			}
+			name, _, _ := strings.Cut(view.Turns[0].ID, "-") // a turn's id begins with its file's name
+			path = filepath.Join(dir, "a", env.Agent, "s", name[:2], name+".jsonl")
+			paths[session] = path
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return info.Size()
+	}
 }
 
-func BenchmarkEngine(b *testing.B) {
-	input := json.RawMessage(`"` + strings.Repeat("y", 1000) + `"`)
-	hash, err := inputHash(input)
+// engineTurn takes a turn as the server does, without HTTP.
+func engineTurn(b *testing.B, s *Server) func(session string) {
+	hash, err := inputHash(benchInput)
 	if err != nil {
 		b.Fatal(err)
 	}
-	ask := func(b *testing.B, s *Server, session string) {
-		err := s.engine.do(context.Background(), request{session: session, input: input, hash: hash}, func(turn.Result) bool { return true })
+	return func(session string) {
+		err := s.engine.do(context.Background(), request{session: session, input: benchInput, hash: hash}, func(turn.Result) bool { return true })
 		if err != nil {
 			b.Error(err)
 		}
 	}
-	b.Run("one session", func(b *testing.B) {
-		s := benchServer(b, fileStore(b))
-		for b.Loop() {
-			ask(b, s, "s")
-		}
-	})
-	// Without a sync it shows what the length of a conversation costs.
-	for _, earlier := range []int{1, 5000} {
-		b.Run(fmt.Sprintf("in memory, %d earlier turns", earlier), func(b *testing.B) {
-			s := benchServer(b, checkpoint.NewMemory())
-			for range earlier {
-				ask(b, s, "s")
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				ask(b, s, "s")
-			}
-		})
-	}
-	b.Run("sessions in parallel", func(b *testing.B) {
-		s := benchServer(b, fileStore(b))
-		var next atomic.Int64
-		b.SetParallelism(8)
-		b.RunParallel(func(pb *testing.PB) {
-			session := fmt.Sprint("s", next.Add(1))
-			for pb.Next() {
-				ask(b, s, session)
-			}
-		})
-	})
 }
 
-func BenchmarkHTTP(b *testing.B) {
-	s := benchServer(b, fileStore(b))
-	server := httptest.NewServer(s)
-	defer server.Close()
-	body := inputBody(strings.Repeat("y", 1000))
-	client := server.Client()
+// BenchmarkEngineTurn is what the turn engine and the store take for a turn,
+// from a request that was read to a session that is free again.
+func BenchmarkEngineTurn(b *testing.B) {
+	s, size := benchServer(b)
+	take := engineTurn(b, s)
+	durabletest.BenchTurns(b, durabletest.Turns{Size: size, Take: func(session string) {
+		take(session)
+		s.engine.flights.join()
+	}})
+}
+
+// BenchmarkSixteenSessions compares the throughput of sixteen sessions at once
+// with that of sixteen goroutines that append the same bytes to files of their
+// own. One iteration is a round of each; "throughput" is the median over the
+// rounds of ours divided by the floor's.
+func BenchmarkSixteenSessions(b *testing.B) {
+	const sessions, turns = 16, 50
+	s, size := benchServer(b)
+	take := engineTurn(b, s)
+	all := make([]string, sessions)
+	floors := make([]*durabletest.Floor, sessions)
+	for i := range all {
+		all[i], floors[i] = fmt.Sprint("s", i), durabletest.NewFloor(b)
+		take(all[i])
+	}
+	s.engine.flights.join()
+	together := func(one func(i int)) time.Duration {
+		start := time.Now()
+		var done sync.WaitGroup
+		for i := range sessions {
+			done.Go(func() {
+				for range turns {
+					one(i)
+				}
+			})
+		}
+		done.Wait()
+		return time.Since(start)
+	}
+	var ratios, perSecond []float64
 	for b.Loop() {
-		req, err := http.NewRequest(http.MethodPost, server.URL+turn.TurnPath("bot"), strings.NewReader(body))
+		before := size(all[0])
+		took := together(func(i int) { take(all[i]) })
+		s.engine.flights.join()
+		grown := int(size(all[0])-before) / turns
+		floor := together(func(i int) { floors[i].Append(grown) })
+		ratios = append(ratios, float64(floor)/float64(took))
+		perSecond = append(perSecond, sessions*turns/took.Seconds())
+	}
+	b.ReportMetric(durabletest.Median(perSecond), "turns/s")
+	b.ReportMetric(durabletest.Median(ratios), "throughput")
+	b.ReportMetric(0, "ns/op") // of a pair of rounds: means nothing
+}
+
+// BenchmarkHTTP sends the same turn to an agent and to a bare handler that
+// appends and syncs the same bytes and answers with as many, over kept
+// connections, in turns.
+func BenchmarkHTTP(b *testing.B) {
+	s, size := benchServer(b)
+	agent := benchListen(b, func(ln net.Listener) (stop func()) {
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- s.Serve(ctx, ln) }()
+		return func() {
+			cancel()
+			if err := <-done; err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	floor := durabletest.NewFloor(b)
+	var grown int
+	var answer []byte
+	bare := benchListen(b, func(ln net.Listener) (stop func()) {
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.ReadAll(r.Body); err != nil {
+				b.Error(err)
+			}
+			floor.Append(grown)
+			w.Header().Set("Content-Type", turn.JSONType)
+			_, _ = w.Write(answer)
+		})}
+		done := make(chan error, 1)
+		go func() { done <- srv.Serve(ln) }()
+		return func() {
+			_ = srv.Close()
+			<-done
+		}
+	})
+
+	body := []byte(`{"input":` + string(benchInput) + `}`)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	send := func(url string) ([]byte, time.Duration) {
+		start := time.Now()
+		req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -102,11 +184,43 @@ func BenchmarkHTTP(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		got, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
 			b.Fatal(resp.Status, err)
 		}
-		resp.Body.Close()
+		_ = resp.Body.Close()
+		return got, time.Since(start)
 	}
+	answer, _ = send(agent)
+	s.engine.flights.join()
+	last := size("s")
+	var turns, floors []time.Duration
+	for b.Loop() {
+		_, took := send(agent)
+		turns = append(turns, took)
+		s.engine.flights.join() // what follows the answer must not burden the floor
+		now := size("s")
+		grown, last = int(now-last), now
+		_, took = send(bare)
+		floors = append(floors, took)
+	}
+	took, bareTook := durabletest.Median(turns), durabletest.Median(floors)
+	b.ReportMetric(durabletest.Micros(took), "p50-µs")
+	b.ReportMetric(durabletest.Micros(bareTook), "bare-p50-µs")
+	b.ReportMetric(float64(took)/float64(bareTook), "ratio")
+	b.ReportMetric(0, "ns/op") // of a pair: means nothing
+}
+
+// benchListen serves turns on a TCP port until the benchmark ends, and returns
+// the address of the turn.
+func benchListen(b *testing.B, serve func(net.Listener) (stop func())) string {
+	b.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(serve(ln))
+	return "http://" + ln.Addr().String() + turn.TurnPath("bot")
 }
 
 func BenchmarkWeave(b *testing.B) {
