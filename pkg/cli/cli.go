@@ -125,7 +125,7 @@ func newRoot(a *app) *cobra.Command {
 	}
 	root.AddCommand(
 		newDemo(a), newInit(a), newUp(a), newDown(a), newRestart(a), newKill(a), newVerify(a), newStatus(a), newLogs(a),
-		newTurn(a), newSessions(a),
+		newTurn(a), newChat(a), newSessions(a),
 		newVersion(a), newSupervise(),
 	)
 	describeCompletion(root)

@@ -88,11 +88,7 @@ func runTurn(ctx context.Context, a *app, o turnOptions, m message) error {
 	if err != nil {
 		return err
 	}
-	var runs []string
-	for _, r := range observed.Replicas {
-		runs = append(runs, r.Agent)
-	}
-	if m.agent, err = opened.agent(o.agent, runs...); err != nil {
+	if m.agent, err = opened.agent(o.agent, runningAgents(observed)...); err != nil {
 		return err
 	}
 	if observed.URL == "" {
@@ -109,8 +105,7 @@ func runTurn(ctx context.Context, a *app, o turnOptions, m message) error {
 	done()
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fault.New(fault.Interrupted, "ask again, it is saved at most once: "+a.sameTurn(m),
-			"interrupted; if the agent accepted the turn, it goes on without you")
+		return a.interruptedTurn(m)
 	case err != nil:
 		return a.turnFault(err)
 	}
@@ -227,6 +222,12 @@ func (a *app) turnFault(err error) error {
 		f.Hint = "is another program on this port, or an agent of another version? look: " + a.command("status")
 	}
 	return f
+}
+
+// interruptedTurn says what became of a turn that was not waited for.
+func (a *app) interruptedTurn(m message) error {
+	return fault.New(fault.Interrupted, "ask again, it is saved at most once: "+a.sameTurn(m),
+		"interrupted; if the agent accepted the turn, it goes on without you")
 }
 
 func (a *app) sendAgain(m message) string {
