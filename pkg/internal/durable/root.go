@@ -20,7 +20,12 @@ func OpenRoot(dir string) (FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rootFS{root, dir}, nil
+	self, err := root.Open(".")
+	if err != nil {
+		_ = root.Close()
+		return nil, err
+	}
+	return &rootFS{root, self, dir}, nil
 }
 
 // MakeRoot makes a directory, and those above it, where they are missing, and
@@ -58,6 +63,7 @@ func MaxOpenFiles() int {
 // rootFS is the real file system.
 type rootFS struct {
 	root *os.Root
+	self *os.File // the root directory itself
 	dir  string
 }
 
@@ -73,9 +79,10 @@ func (r *rootFS) Mkdir(_ Op, name string) error        { return r.root.Mkdir(nam
 func (r *rootFS) Remove(_ Op, name string) error       { return r.root.Remove(name) }
 func (r *rootFS) Rename(_ Op, from, to string) error   { return r.root.Rename(from, to) }
 func (r *rootFS) Link(_ Op, from, to string) error     { return r.root.Link(from, to) }
-func (r *rootFS) Close() error                         { return r.root.Close() }
 func (r *rootFS) Type() (FSType, error)                { return fsType(r.dir) }
-func (r *rootFS) Stat(_ Op, name string) (Info, error) { return infoOf(r.root.Lstat(name)) }
+func (r *rootFS) Stat(_ Op, name string) (Info, error) { return infoOf(r.lstat(name)) }
+
+func (r *rootFS) Close() error { return errors.Join(r.self.Close(), r.root.Close()) }
 
 func (r *rootFS) ReadDir(_ Op, name string) ([]string, error) {
 	d, err := r.root.Open(name)
