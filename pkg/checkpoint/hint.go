@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/flisk-go/flisk/pkg/internal/durable"
 )
@@ -51,11 +52,11 @@ func decodeHint(w identity, b []byte) hint {
 	if len(b) != hintSize || b[hintSize-1] != '\n' || string(b[hintBody+1:hintSize-1]) != hintSum(w, string(b[:hintBody])) {
 		return hint{kind: hintNone}
 	}
-	h := hint{kind: hintKind(b[:len(hintNone)])}
-	if _, err := fmt.Sscanf(string(b[len(hintNone)+1:hintBody]), "%d", &h.n); err != nil {
+	n, err := strconv.ParseUint(string(b[len(hintNone)+1:hintBody]), 10, 64)
+	if err != nil {
 		return hint{kind: hintNone}
 	}
-	return h
+	return hint{kind: hintKind(b[:len(hintNone)]), n: n}
 }
 
 // lockedHint reads the hint through the descriptor that holds the lock.

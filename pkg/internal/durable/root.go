@@ -80,7 +80,7 @@ func (r *rootFS) Remove(_ Op, name string) error       { return r.root.Remove(na
 func (r *rootFS) Rename(_ Op, from, to string) error   { return r.root.Rename(from, to) }
 func (r *rootFS) Link(_ Op, from, to string) error     { return r.root.Link(from, to) }
 func (r *rootFS) Type() (FSType, error)                { return fsType(r.dir) }
-func (r *rootFS) Stat(_ Op, name string) (Info, error) { return infoOf(r.lstat(name)) }
+func (r *rootFS) Stat(_ Op, name string) (Info, error) { return r.lstat(name) }
 
 func (r *rootFS) Close() error { return errors.Join(r.self.Close(), r.root.Close()) }
 
@@ -158,15 +158,22 @@ func (f *rootFile) control(name string, call func(fd int) error) error {
 	return err
 }
 
+// block is what a file's space is counted in, whatever the file system's own
+// blocks are.
+const block = 512
+
+func fileID(st *syscall.Stat_t) FileID {
+	return FileID{uint64(st.Dev), uint64(st.Ino)} // Dev is an int32 on darwin
+}
+
 func infoOf(info fs.FileInfo, err error) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
 	out := Info{Size: info.Size(), ModTime: info.ModTime(), Mode: info.Mode()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		out.ID = FileID{uint64(st.Dev), uint64(st.Ino)} // Dev is an int32 on darwin
+		out.ID = fileID(st)
 		out.UID = int(st.Uid)
-		const block = 512 // whatever the file system's own blocks are
 		out.Disk = st.Blocks * block
 	}
 	return out, nil

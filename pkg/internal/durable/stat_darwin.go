@@ -1,5 +1,3 @@
 package durable
 
-import "io/fs"
-
-func (r *rootFS) lstat(name string) (fs.FileInfo, error) { return r.root.Lstat(name) }
+func (r *rootFS) lstat(name string) (Info, error) { return infoOf(r.root.Lstat(name)) }

@@ -2,9 +2,9 @@ package durable
 
 import (
 	"io/fs"
-	"os"
 	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -25,18 +25,29 @@ type openHow struct{ flags, mode, resolve uint64 }
 // twice whether its file is still the one that has its name, and that took a
 // tenth of it. The kernel walks the same way, under the same rule, in one call.
 // Where it cannot, or is not let, os.Root does.
-func (r *rootFS) lstat(name string) (fs.FileInfo, error) {
+func (r *rootFS) lstat(name string) (Info, error) {
 	fd, err := r.openPath(name)
 	switch err {
 	case nil:
 	case syscall.ENOENT, syscall.EMFILE, syscall.ENFILE:
-		return nil, &fs.PathError{Op: "lstat", Path: name, Err: err}
+		return Info{}, &fs.PathError{Op: "lstat", Path: name, Err: err}
 	default:
-		return r.root.Lstat(name)
+		return infoOf(r.root.Lstat(name))
 	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
-	return f.Stat()
+	var st syscall.Stat_t
+	err = syscall.Fstat(fd, &st)
+	_ = syscall.Close(fd) // of a path there is nothing to lose
+	mode := fs.FileMode(st.Mode) & fs.ModePerm
+	switch kind := st.Mode & syscall.S_IFMT; {
+	case err != nil || kind != syscall.S_IFREG && kind != syscall.S_IFDIR || st.Mode&^(syscall.S_IFMT|uint32(fs.ModePerm)) != 0:
+		return infoOf(r.root.Lstat(name)) // the rare ones
+	case kind == syscall.S_IFDIR:
+		mode |= fs.ModeDir
+	}
+	return Info{
+		ID: fileID(&st), Size: st.Size, Disk: st.Blocks * block,
+		ModTime: time.Unix(st.Mtim.Unix()), Mode: mode, UID: int(st.Uid),
+	}, nil
 }
 
 // openPath makes a descriptor that can be described and nothing else.
