@@ -126,7 +126,7 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newDemo(a), newInit(a), newUp(a), newDown(a), newRestart(a), newKill(a), newVerify(a), newStatus(a), newLogs(a),
 		newTurn(a), newChat(a), newSessions(a),
-		newVersion(a), newSupervise(),
+		newDoctor(a), newConfig(a), newVersion(a), newSupervise(),
 	)
 	describeCompletion(root)
 	return root

@@ -51,6 +51,7 @@ func golden(t *testing.T, name, got string) {
 // fakeDriver answers what a test sets, and panics on what it does not expect.
 type fakeDriver struct {
 	observe func() (runtime.Observed, error)
+	examine func() []runtime.Finding
 	up      func(context.Context, runtime.Progress) (runtime.Report, error)
 	down    func(context.Context, runtime.Progress) (runtime.Report, error)
 	logs    func(context.Context, runtime.LogOptions, func(runtime.Line) error) error
@@ -60,6 +61,7 @@ type fakeDriver struct {
 }
 
 func (f *fakeDriver) Observe(context.Context) (runtime.Observed, error) { return f.observe() }
+func (f *fakeDriver) Examine(context.Context) []runtime.Finding         { return f.examine() }
 func (f *fakeDriver) Up(ctx context.Context, p runtime.Progress) (runtime.Report, error) {
 	return f.up(ctx, p)
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -153,16 +153,16 @@ func (i *importing) plan(ctx context.Context) error {
 		return nil
 	}
 	const shown = 3
-	names := quotedList(refused[:min(len(refused), shown)])
+	names := strings.Join(quotedAll(refused[:min(len(refused), shown)]), ", ")
 	if more := len(refused) - shown; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	exist := "exists already"
+	what, exist := "session", "exists"
 	if len(refused) > 1 {
-		exist = "exist already"
+		what, exist = "sessions", "exist"
 	}
 	return fault.New(fault.Failed, "--skip-existing imports the others; flisk sessions rm makes room, for good",
-		"nothing was imported: session %s %s", names, exist)
+		"nothing was imported: %s %s %s already", what, names, exist)
 }
 
 // ids are those that an agent has.
@@ -283,10 +283,10 @@ func (a *app) importSource(ctx context.Context, name string) (from io.ReaderAt, 
 	return copied, size, func() { _ = copied.Close() }, nil
 }
 
-func quotedList(names []string) string {
+func quotedAll(names []string) []string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
-		quoted[i] = fmt.Sprintf("%q", name)
+		quoted[i] = strconv.Quote(name)
 	}
-	return strings.Join(slices.Compact(quoted), ", ")
+	return quoted
 }

@@ -78,6 +78,10 @@ type Driver interface {
 	// Observe never changes anything, and takes no lock.
 	Observe(ctx context.Context) (Observed, error)
 
+	// Examine looks at everything that Up depends on in this runtime, each by
+	// itself, and changes nothing.
+	Examine(ctx context.Context) []Finding
+
 	// Up converges: build what changed, start what is missing, and return when
 	// every agent answers ready through the gateway. When it fails, what this
 	// call started is stopped again; a volume that it made stays, empty. The

@@ -49,6 +49,33 @@ func updateLibrary(d disk, dir string) (bool, error) {
 	return true, nil
 }
 
+// LibraryState is how a project's copy of the library stands to this flisk.
+type LibraryState int
+
+// The states of a copy.
+const (
+	NoLibrary    LibraryState = iota // there is none: the project requires a released flisk
+	SameLibrary                      // the one of this flisk
+	OtherLibrary                     // of another version, or edited
+)
+
+// Library compares the copy of the library in a project with the one of this
+// flisk. root is the project's directory.
+func Library(root string) (LibraryState, error) {
+	at := filepath.Join(root, filepath.FromSlash(libraryDir))
+	if isLibrary(at) != nil {
+		return NoLibrary, nil
+	}
+	files, err := libraryFiles()
+	switch {
+	case err != nil:
+		return NoLibrary, err
+	case same(at, files):
+		return SameLibrary, nil
+	}
+	return OtherLibrary, nil
+}
+
 // isLibrary accepts only what flisk put there.
 func isLibrary(dir string) error {
 	if info, err := os.Lstat(dir); err != nil {

@@ -44,18 +44,8 @@ func Build(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := checkMain(dir, o); err != nil {
-		return err
-	}
-	mod, err := findModule(dir)
+	toolchain, mod, err := examine(ctx, dir, o)
 	if err != nil {
-		return err
-	}
-	toolchain, err := Find(ctx)
-	if err != nil {
-		return err
-	}
-	if err := toolchain.check(mod); err != nil {
 		return err
 	}
 
