@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -45,7 +48,7 @@ func (a *app) newProof(p *project.Project, progress runtime.Progress) (*proof, e
 		return nil, err
 	}
 	v := &proof{app: a, root: root, force: make(chan struct{}), progress: progress, source: &pinned{hash: p.SourceHash, known: map[string]string{}}}
-	port, err := freePort()
+	port, err := steadyPort()
 	if err == nil {
 		v.stack = stackToProve(p, port)
 		err = v.newDriver()
@@ -137,6 +140,19 @@ func (p *pinned) pin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fixed = true
+}
+
+// steadyPort is a port that nobody listens on, below the range from which the
+// kernel takes those of connections: it must still be free after a down.
+func steadyPort() (int, error) {
+	const first, n = 10_000, 20_000
+	for range 100 {
+		port := first + rand.IntN(n)
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, fault.New(fault.Environment, "", "there is no free port on 127.0.0.1 from %d to %d", first, first+n)
 }
 
 // longestParent keeps the sockets of a stack, up to 85 bytes below it, within the

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 
 	"github.com/flisk-go/flisk/pkg/turn"
 )
@@ -22,7 +23,7 @@ func downUp() Check {
 			if err != nil {
 				return err
 			}
-			if err := s.target.Down(ctx); err != nil {
+			if err := s.down(ctx); err != nil {
 				return err
 			}
 			status, _, err := s.client.get(ctx, s.target.URL()+turn.AgentReadyPath(s.Agent))
@@ -52,4 +53,11 @@ func downUp() Check {
 			return nil
 		},
 	}
+}
+
+// down stops everything, with time for a process that must be killed in the end.
+func (s *scene) down(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.Drain+changeTimeout, errors.New("down took longer than its drain and a minute"))
+	defer cancel()
+	return s.target.Down(ctx)
 }

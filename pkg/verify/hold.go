@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	holdTimeout = 20 * time.Second // for a turn to come to its point
+	holdTimeout = 2 * time.Minute  // for a turn to come to its point: the agent's code may have to run for it
 	endTimeout  = 10 * time.Second // for a client to hear that its agent is dead
 	logTimeout  = 3 * time.Second  // for a line to be read after what came of it
 )

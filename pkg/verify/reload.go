@@ -68,6 +68,9 @@ func reload() Check {
 			if len(load.failed) > 0 {
 				return s.broke(Failed, busy, "%d of %d requests failed, the first: %s", len(load.failed), load.requests.Load(), load.failed[0])
 			}
+			if change.Exit != (Exit{}) {
+				return s.broke(Failed, nil, "the old process ended with %s after its drain", change.Exit)
+			}
 			after, err := s.turn(ctx, calm)
 			if err != nil {
 				return err

@@ -20,12 +20,13 @@ type Target interface {
 	// code, whatever became of the source since the first.
 	Up(ctx context.Context) error
 
-	// Down stops everything through its drain. The volume stays as it is.
+	// Down stops everything through its drain, and kills what does not end in its
+	// time. The volume stays as it is.
 	Down(ctx context.Context) error
 
 	// Restart replaces the agent's process as a reload does: the new one serves
-	// before the old one is stopped through its drain. It returns when the old
-	// one has ended.
+	// before the old one is stopped through its drain, or killed when that takes
+	// too long. It returns when the old one has ended.
 	Restart(ctx context.Context) (Change, error)
 
 	// Signal sends a signal to the agent's process, and nothing else: whatever

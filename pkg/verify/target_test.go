@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -57,14 +58,7 @@ func newBench(t *testing.T, binary string) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bench{t: t, binary: binary, sockets: sockets, address: ln.Addr().String(), more: make(chan struct{})}
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
+	b := &bench{t: t, binary: binary, sockets: sockets, address: freeAddress(t), more: make(chan struct{})}
 	b.env = turn.DefaultEnv()
 	b.env.Agent, b.env.Data, b.env.Verify, b.env.Code = testAgent, filepath.Join(t.TempDir(), "volume"), testNonce, "c0de"
 	b.env.Hosts = []string{b.address}
@@ -83,6 +77,21 @@ func newBench(t *testing.T, binary string) *bench {
 		}
 	})
 	return b
+}
+
+// freeAddress is one that nobody listens on, below the ports of connections: the
+// gateway must get it again after down.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.IntN(20_000)))
+		if ln, err := net.Listen("tcp", address); err == nil {
+			_ = ln.Close() // nobody connected
+			return address
+		}
+	}
+	t.Fatal("there is no free port")
+	return ""
 }
 
 // agentProcess is one process of the agent.
@@ -130,7 +139,7 @@ func (b *bench) Up(ctx context.Context) error {
 
 func (b *bench) Down(ctx context.Context) error {
 	if b.current != nil {
-		if _, err := b.end(ctx, b.current, syscall.SIGTERM); err != nil {
+		if _, err := b.stopProcess(ctx, b.current); err != nil {
 			return err
 		}
 		b.current = nil
@@ -158,7 +167,7 @@ func (b *bench) Restart(ctx context.Context) (Change, error) {
 	settle, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_ = b.gateway.Drained(settle, old.name) // what is in flight after that is its drain's
-	exit, err := b.end(ctx, old, syscall.SIGTERM)
+	exit, err := b.stopProcess(ctx, old)
 	return Change{old.id, next.id, exit}, err
 }
 
@@ -175,6 +184,17 @@ func (b *bench) Signal(ctx context.Context, sig syscall.Signal) (Change, error) 
 	b.current = next
 	b.route(next)
 	return Change{old.id, next.id, exit}, nil
+}
+
+// stopProcess stops a process through its drain, or kills it.
+func (b *bench) stopProcess(ctx context.Context, p *agentProcess) (Exit, error) {
+	grace, cancel := context.WithTimeout(ctx, testDrain+time.Second)
+	defer cancel()
+	exit, err := b.end(grace, p, syscall.SIGTERM)
+	if errors.Is(err, ErrStillRuns) {
+		exit, err = b.end(ctx, p, syscall.SIGKILL)
+	}
+	return exit, err
 }
 
 func (b *bench) end(ctx context.Context, p *agentProcess, sig syscall.Signal) (Exit, error) {
@@ -207,17 +227,24 @@ func (b *bench) launch(ctx context.Context) (*agentProcess, error) {
 	b.started++
 	name := "bot-" + strconv.Itoa(b.started)
 	p := &agentProcess{name: name, socket: filepath.Join(b.sockets, name+".sock"), over: make(chan struct{})}
+	// A test that is killed must not leave its agent behind.
+	lifeline, held, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer lifeline.Close() // the process has its own copy
 	env := b.env
-	env.Listen = "unix:" + p.socket
+	env.Listen, env.Lifeline = "unix:"+p.socket, 3
 	p.cmd = exec.Command(b.binary)
 	p.cmd.Env = append(os.Environ(), env.Encode()...)
 	p.cmd.Dir = b.sockets
+	p.cmd.ExtraFiles = []*os.File{lifeline}
 	out, err := p.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
 	}
 	if err := p.cmd.Start(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, held.Close())
 	}
 	p.id = Process{p.cmd.Process.Pid, name}
 	go func() {
@@ -226,6 +253,7 @@ func (b *bench) launch(ctx context.Context) (*agentProcess, error) {
 			b.log(lines.Text())
 		}
 		_ = p.cmd.Wait() // ProcessState tells
+		_ = held.Close() // nobody reads it any more
 	}()
 	ask := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", p.socket)
