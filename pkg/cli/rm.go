@@ -74,7 +74,7 @@ func runSessionsRm(ctx context.Context, a *app, agent string, ids []string) erro
 	if err != nil {
 		return err
 	}
-	if !a.global.yes {
+	if !a.global.yes && !a.global.json {
 		a.printGoing(going)
 	}
 	question := fmt.Sprintf("remove these %d sessions of agent %s for good?", len(going), agent)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
@@ -50,8 +51,9 @@ func Find(dir string) (string, error) {
 	if err == nil {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
+	const hint = "-C DIR names the directory of a project"
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fault.New(fault.Usage, "", "there is no directory %q", dir)
+		return "", fault.New(fault.Usage, hint, "there is no directory %q", dir)
 	}
 	if err != nil {
 		return "", fault.New(fault.Usage, "", "cannot look for %s: %w", FileName, err)
@@ -61,6 +63,8 @@ func Find(dir string) (string, error) {
 		switch {
 		case err == nil:
 			return at, nil
+		case errors.Is(err, syscall.ENOTDIR):
+			return "", fault.New(fault.Usage, hint, "%q is not a directory", dir)
 		case !errors.Is(err, fs.ErrNotExist) && at == abs:
 			return "", fault.New(fault.Usage, "", "cannot look for %s: %w", FileName, err)
 		case at == filepath.Dir(at):
