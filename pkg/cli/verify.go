@@ -126,8 +126,14 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 	defer stop()
 	turns := verify.Turns(checks) * len(agents)
 	show := a.newVerdicts(opened.project, checks, turns)
-	if err := a.wantsTurns(ctx, turns); err != nil {
-		return err
+	if turns > manyTurns {
+		err := a.confirm(ctx, fmt.Sprintf("send up to %d turns (they may cost something)?", turns), "no turn was sent")
+		if err != nil && ctx.Err() != nil {
+			return interrupted(ctx, err)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	result, err := a.prover(ctx, a, proving{
 		project: opened.project, agents: agents, only: o.only, seed: o.seed, keep: filepath.Join(home, "verify"),
@@ -156,27 +162,6 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 		return &fault.Fault{Kind: fault.Unchecked}
 	}
 	return nil
-}
-
-// wantsTurns asks before many turns are sent.
-func (a *app) wantsTurns(ctx context.Context, turns int) error {
-	if turns <= manyTurns || a.global.yes {
-		return nil
-	}
-	refused := fault.New(fault.Usage, "say --yes, or choose with --agent and --run", "up to %d turns would be sent to the agents, and each may cost something", turns)
-	if a.global.noInput || a.global.json {
-		return refused
-	}
-	yes, err := a.streams.Confirm(ctx, fmt.Sprintf("send up to %d turns?", turns))
-	switch {
-	case errors.Is(err, console.ErrNoTerminal):
-		return refused
-	case err == nil && !yes:
-		return fault.New(fault.Usage, "choose fewer with --agent and --run", "no turn was sent")
-	case err != nil && ctx.Err() != nil:
-		return interrupted(ctx, err)
-	}
-	return err
 }
 
 // proving is what is to be proved, and who is told.
