@@ -23,6 +23,8 @@ func (a *app) confirm(ctx context.Context, question, kept string) error {
 			return nil
 		case err == nil:
 			return fault.New(fault.Failed, "", "%s", kept)
+		case ctx.Err() != nil:
+			return fault.New(fault.Interrupted, "", "interrupted; %s", kept)
 		case !errors.Is(err, console.ErrNoTerminal):
 			return err
 		}
