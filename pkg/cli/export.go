@@ -265,7 +265,9 @@ func (a *app) exportFile(ctx context.Context, v sessionVolume, rows []exportRow,
 	if err != nil {
 		return result, cannotExport(err)
 	}
+	replaces := false
 	if info, err := os.Lstat(path); err == nil {
+		replaces = true
 		if !info.Mode().IsRegular() {
 			return result, fault.New(fault.Usage, "name a file, or use - and a pipe", "%q is no file", name)
 		}
@@ -290,6 +292,11 @@ func (a *app) exportFile(ctx context.Context, v sessionVolume, rows []exportRow,
 	end()
 	if err != nil {
 		return result, err
+	}
+	if left := len(result.Left); replaces && left > 0 {
+		// What stands there may hold the only good copy of what cannot be read.
+		a.printLeft(result)
+		return result, fault.New(fault.Failed, "export to another file with -o", "%q was left as it was: %s cannot be read, and would be missing in it", name, console.Count(left, "session"))
 	}
 	result.File = path
 	if err = errors.Join(f.Sync(), f.Close()); err == nil {
