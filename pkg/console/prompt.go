@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -67,8 +68,8 @@ func readTypedLine(in io.Reader) (string, error) {
 // is. Close does not close in.
 //
 // The error of a wait that was ended is ctx's cause.
-func Patient(ctx context.Context, in io.Reader) io.ReadCloser {
-	r := &patientReader{ctx: ctx, in: in}
+func Patient(ctx context.Context, in io.Reader) *PatientReader {
+	r := &PatientReader{ctx: ctx, in: in}
 	file, ok := in.(*os.File)
 	if !ok {
 		return r
@@ -86,8 +87,8 @@ func Patient(ctx context.Context, in io.Reader) io.ReadCloser {
 	return r
 }
 
-// patientReader is what [Patient] returns.
-type patientReader struct {
+// PatientReader is what [Patient] returns. It is for one goroutine.
+type PatientReader struct {
 	ctx  context.Context
 	in   io.Reader
 	file *os.File // nil when there is nothing to wait for
@@ -98,7 +99,7 @@ type patientReader struct {
 }
 
 // Close is [io.Closer].
-func (r *patientReader) Close() error {
+func (r *PatientReader) Close() error {
 	if r.file == nil {
 		return nil
 	}
@@ -109,35 +110,56 @@ func (r *patientReader) Close() error {
 }
 
 // Read is [io.Reader].
-func (r *patientReader) Read(p []byte) (int, error) {
+func (r *PatientReader) Read(p []byte) (int, error) {
 	if r.ctx.Err() != nil {
 		return 0, context.Cause(r.ctx)
 	}
 	if r.file != nil {
-		if err := r.wait(); err != nil {
+		if _, err := r.wait(nil); err != nil {
 			return 0, err
 		}
 	}
 	return r.in.Read(p)
 }
 
-// wait returns when there is something to read, the end of the file among it.
+// Within waits at most so long for something to read, the end of the file among
+// it, and reports whether there is. Of what is no file it says so without a wait.
+//
+// Errors: ctx's cause.
+func (r *PatientReader) Within(limit time.Duration) (bool, error) {
+	if r.ctx.Err() != nil {
+		return false, context.Cause(r.ctx)
+	}
+	if r.file == nil {
+		return true, nil
+	}
+	return r.wait(new(time.Now().Add(limit)))
+}
+
+// wait returns true when there is something to read, the end of the file among
+// it, and false when the deadline, if there is one, has passed.
 // Not poll: that of macOS knows no terminals.
-func (r *patientReader) wait() error {
+func (r *PatientReader) wait(deadline *time.Time) (bool, error) {
 	in, wake := int(r.file.Fd()), int(r.wake.Fd())
 	for {
 		var readable unix.FdSet
 		readable.Set(in)
 		readable.Set(wake)
-		_, err := unix.Select(max(in, wake)+1, &readable, nil, nil, nil)
+		var limit *unix.Timeval // of its own for each call: Linux counts it down
+		if deadline != nil {
+			limit = new(unix.NsecToTimeval(max(0, time.Until(*deadline)).Nanoseconds()))
+		}
+		n, err := unix.Select(max(in, wake)+1, &readable, nil, nil, limit)
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			return os.NewSyscallError("select", err)
+			return false, os.NewSyscallError("select", err)
+		case n == 0:
+			return false, nil
 		case readable.IsSet(wake):
-			return context.Cause(r.ctx)
+			return false, context.Cause(r.ctx)
 		default:
-			return nil
+			return true, nil
 		}
 	}
 }

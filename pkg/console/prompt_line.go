@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 )
@@ -87,16 +88,12 @@ func (l *LineReader) Read(ctx context.Context) (string, error) {
 		line, err := l.terminal.ReadLine()
 		switch {
 		case err == nil:
-			return strings.Join(append(pasted, line), "\n"), nil
+			return replaced(strings.Join(append(pasted, line), "\n")), nil
 		case errors.Is(err, term.ErrPasteIndicator):
 			pasted = append(pasted, line)
 		default:
-			interrupted := l.source.filter.interrupted
 			l.restart() // or the next call would go on with this line
 			_, _ = io.WriteString(l.out.Raw(), "\r\n")
-			if interrupted && err == io.EOF {
-				err = ErrInterrupt
-			}
 			return "", err
 		}
 	}
@@ -110,110 +107,61 @@ func (l *LineReader) promptAfter(pasted []string) string {
 	return l.styled(strings.Repeat(".", max(1, len([]rune(strings.TrimRight(l.prompt, " "))))) + " ")
 }
 
-// typed is what a line editor reads and draws on.
+// typed is what a line editor reads and draws on. What it hands to the editor,
+// the editor understands without waiting for more: an editor that waits in the
+// middle of a key would hear no other.
 type typed struct {
-	in      io.Reader
+	in      keySource
 	out     *Output
-	filter  pasteFilter
+	filter  keyFilter
 	chunk   [256]byte
 	pending []byte // passed the filter, and was not read yet
 }
 
-func (t *typed) Write(p []byte) (int, error) { return t.out.Raw().Write(p) }
+// keySource is a [PatientReader].
+type keySource interface {
+	io.Reader
+	Within(time.Duration) (bool, error)
+}
 
+// Write draws.
+func (t *typed) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(t.out.Raw(), replaced(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// keyPause is longer than a terminal takes between two bytes of one key, and
+// shorter than a person between two keys.
+const keyPause = 50 * time.Millisecond
+
+// Read is [io.Reader]. Its error for Ctrl-C is [ErrInterrupt].
 func (t *typed) Read(p []byte) (int, error) {
 	for len(t.pending) == 0 {
+		if t.filter.interrupted {
+			return 0, ErrInterrupt
+		}
+		if t.filter.unsure() {
+			more, err := t.in.Within(keyPause)
+			if err != nil {
+				return 0, err
+			}
+			if !more {
+				t.filter.silence()
+				continue
+			}
+		}
 		n, err := t.in.Read(t.chunk[:])
 		t.pending = t.filter.pass(t.pending[:0], t.chunk[:n])
 		if err != nil && len(t.pending) == 0 {
+			if t.filter.silence(); t.filter.interrupted {
+				return 0, ErrInterrupt
+			}
 			return 0, err
 		}
 	}
 	n := copy(p, t.pending)
 	t.pending = t.pending[n:]
 	return n, nil
-}
-
-// pasteFilter takes out of what a terminal sends whatever the editor must not
-// draw: the control characters that no key makes and, in a paste, all but line
-// breaks. Without it, an escape character at the end of a paste would also hide
-// that end from the editor, and Ctrl-C with it.
-type pasteFilter struct {
-	pasting     bool   // between the marks of a paste
-	held        string // the beginning of what may be the mark that ends it
-	seen        int    // bytes of the mark that begins one
-	lead        bool   // the last byte was 0xc2 and is held back: a C1 control character may follow
-	cr          bool   // the last byte of a paste was a carriage return
-	interrupted bool   // Ctrl-C was typed, not pasted
-}
-
-// What a terminal sends around a paste.
-const (
-	pasteStart = "\x1b[200~"
-	pasteEnd   = "\x1b[201~"
-)
-
-// pass adds what may pass to dst.
-func (f *pasteFilter) pass(dst, p []byte) []byte {
-	for _, b := range p {
-		if f.pasting {
-			dst = f.pasted(dst, b)
-		} else {
-			dst = f.typed(dst, b)
-		}
-	}
-	return dst
-}
-
-func (f *pasteFilter) typed(dst []byte, b byte) []byte {
-	switch {
-	case b == pasteStart[f.seen]:
-		f.seen++
-	case b == pasteStart[0]:
-		f.seen = 1
-	default:
-		f.seen = 0
-	}
-	if f.seen == len(pasteStart) {
-		f.pasting, f.seen = true, 0
-	}
-	const ctrlC = 3
-	f.interrupted = f.interrupted || b == ctrlC
-	return f.text(dst, b)
-}
-
-func (f *pasteFilter) pasted(dst []byte, b byte) []byte {
-	if b == pasteEnd[len(f.held)] {
-		if f.held += string(rune(b)); f.held == pasteEnd {
-			f.pasting, f.held = false, ""
-			dst = append(dst, pasteEnd...)
-		}
-		return dst
-	}
-	if f.held != "" { // it was no mark, and goes without the escape character
-		dst, f.held = append(dst, f.held[1:]...), ""
-		return f.pasted(dst, b)
-	}
-	cr := f.cr
-	f.cr = b == '\r'
-	if b < ' ' && b != '\r' && b != '\n' || b == 0x7f || b == '\n' && cr {
-		return dst
-	}
-	return f.text(dst, b)
-}
-
-// text leaves C1 control characters out: 0xc2 and a byte below 0xa0.
-func (f *pasteFilter) text(dst []byte, b byte) []byte {
-	const lead = 0xc2
-	held := f.lead
-	if f.lead = b == lead; f.lead {
-		return dst
-	}
-	if held && b >= 0x80 && b < 0xa0 {
-		return dst
-	}
-	if held {
-		dst = append(dst, lead)
-	}
-	return append(dst, b)
 }
