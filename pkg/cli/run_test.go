@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -181,6 +182,37 @@ func TestC13SecondSignalForcesADrain(t *testing.T) {
 	<-done
 	if got := said.String(); strings.Count(got, "draining:") != 1 || strings.Count(got, "forced:") != 1 {
 		t.Errorf("it said %q", got)
+	}
+}
+
+// A terminal that closes interrupts like Ctrl-C; the second hangup, which the
+// shell sends, does not cut the clean-up off. Not parallel: the signal reaches
+// every test that waits for one.
+func TestC13AClosedTerminalInterrupts(t *testing.T) {
+	hangUp := func() {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := make(chan os.Signal, 2)
+	cleaned := false
+	err := quietApp().interruptible(t.Context(), func(ctx context.Context) error {
+		hangUp()
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Second):
+			return errors.New("the hangup was not noticed")
+		}
+		hangUp() // by its default it ends this process
+		signal.Notify(again, syscall.SIGHUP)
+		defer signal.Stop(again)
+		hangUp()
+		<-again
+		cleaned = true
+		return ctx.Err()
+	})
+	if f := asFault(err); f.Kind != fault.Interrupted || !cleaned {
+		t.Errorf("it ended with %+v, cleaned up: %t", f, cleaned)
 	}
 }
 
