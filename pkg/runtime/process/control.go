@@ -29,6 +29,8 @@ type observeReply struct {
 	Routes   string        // hash of the present table
 	Serve    switchRequest // what the table is made from
 	Replicas []runtime.Replica
+	Stopping []runtime.Ref // those of them that were told to end for good
+	Ending   bool          // the supervisor stops, and so does everything
 	Grace    time.Duration // the longest of theirs
 }
 

@@ -144,6 +144,56 @@ func TestC15_DownLetsTurnsFinish(t *testing.T) {
 	r.mustBeClean()
 }
 
+// A down that is killed leaves a stop behind that goes on. An up sees it through,
+// cuts nothing off, and starts anew; so it does with a whole supervisor that ends.
+func TestUpSeesAStopThroughThatIsGoingOn(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(*rig, runtime.Replica){
+		"a replica": func(r *rig, bot runtime.Replica) {
+			ctx, kill := interruptible(r.t)
+			ended := make(chan error, 1)
+			go func() {
+				ref := runtime.Ref{Agent: bot.Agent, Replica: bot.Name, Generation: bot.Generation}
+				ended <- newClient(r.place().control()).call(ctx, pathStop, stopRequest{Ref: ref}, nil)
+			}()
+			eventually(r.t, "the drain to begin", func() bool { return r.replica().State == runtime.Draining })
+			kill()
+			if err := <-ended; err == nil {
+				r.t.Error("the stop was over before its caller was")
+			}
+		},
+		"the supervisor": func(r *rig, _ runtime.Replica) {
+			if err := r.supervisor().Signal(syscall.SIGTERM); err != nil {
+				r.t.Fatal(err)
+			}
+			eventually(r.t, "the drain to begin", func() bool { return r.replica().State == runtime.Draining })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.up()
+			before := r.replica()
+			answer := r.sent("bot", "1s")
+			r.logged("bot", "turn of 1s begins")
+			begin(r, before)
+			if plan, err := r.driver().Plan(t.Context(), runtime.OpUp); err != nil || !plan.Changes() {
+				t.Errorf("the plan: %v, %v", plan, err)
+			}
+			if report := r.up(); !report.Changed {
+				t.Error("up changed nothing")
+			}
+			if got := <-answer; !strings.HasPrefix(got, "200 c1 ") {
+				t.Errorf("the turn in flight was answered %q", got)
+			}
+			if after := r.replica(); after.State != runtime.Ready || !after.Serving || after.PID == before.PID || after.Restarts != 0 {
+				t.Errorf("replica: %+v", after)
+			}
+			r.mustTurn("bot", "")
+		})
+	}
+}
+
 func TestDownCanBeForced(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -20,7 +21,7 @@ func (d *Driver) Plan(ctx context.Context, op runtime.Op, agents ...string) (run
 		return nil, err
 	}
 	observed := runtime.Observed{}
-	if l.answer != nil {
+	if l.answer != nil && (op == runtime.OpDown || !l.answer.Ending) {
 		observed = d.observed(l)
 	}
 	if op == runtime.OpDown {
@@ -48,7 +49,32 @@ func (d *Driver) Plan(ctx context.Context, op runtime.Op, agents ...string) (run
 			return nil, err
 		}
 	}
-	return runtime.NewPlan(target.desired(), observed, op, agents...), nil
+	return l.plan(target.desired(), observed, op, agents...), nil
+}
+
+// plan is the plan of OpUp or OpRestart. A stop that goes on, because the command
+// that wanted it was killed, cannot be taken back: it is seen through first, and
+// its replica is then missing like any other.
+func (l look) plan(desired runtime.Desired, observed runtime.Observed, op runtime.Op, agents ...string) runtime.Plan {
+	var stops runtime.Plan
+	var rest []runtime.Replica
+	for _, r := range observed.Replicas {
+		ref := runtime.Ref{Agent: r.Agent, Replica: r.Name, Generation: r.Generation}
+		if l.answer == nil || !slices.Contains(l.answer.Stopping, ref) {
+			rest = append(rest, r)
+			continue
+		}
+		stops = append(stops, runtime.Step{
+			Do: runtime.Stop, Agent: r.Agent, Replica: r.Name, Generation: r.Generation, Cause: "it is being stopped already",
+		})
+	}
+	observed.Replicas = rest
+	plan := runtime.NewPlan(desired, observed, op, agents...)
+	builds := 0 // come first: one that fails stops nothing, and may be tried again
+	for builds < len(plan) && plan[builds].Do == runtime.Build {
+		builds++
+	}
+	return slices.Concat(plan[:builds], stops, plan[builds:])
 }
 
 // plannedVolume is the id that the volume has; "" when it is not there yet.

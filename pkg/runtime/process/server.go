@@ -61,6 +61,7 @@ func (s *supervisor) observe() observeReply {
 		URL:     s.settings.Gateway.URL(),
 		Routes:  s.routes,
 		Serve:   s.serve,
+		Ending:  s.isEnding(),
 	}
 	serving := map[runtime.Ref]bool{}
 	for _, a := range s.serve.Agents {
@@ -76,6 +77,9 @@ func (s *supervisor) observe() observeReply {
 			r.Detail = "it is ready, and gets no requests: an up goes on right now, or was killed; flisk up finishes it"
 		}
 		reply.Replicas = append(reply.Replicas, r)
+		if k.isStopping() {
+			reply.Stopping = append(reply.Stopping, k.Ref)
+		}
 		reply.Grace = max(reply.Grace, k.Grace)
 	}
 	slices.SortFunc(reply.Replicas, byName)
@@ -85,10 +89,8 @@ func (s *supervisor) observe() observeReply {
 func (s *supervisor) start(_ context.Context, r startRequest) (struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	select {
-	case <-s.ending:
+	if s.isEnding() {
 		return struct{}{}, errEnding()
-	default:
 	}
 	if slices.ContainsFunc(s.keepers, func(k *keeper) bool { return k.Ref == r.Ref }) {
 		return struct{}{}, fault.New(fault.Failed, "", "replica %s is there already", r.Ref)
@@ -105,6 +107,15 @@ func (s *supervisor) start(_ context.Context, r startRequest) (struct{}, error) 
 		close(k.done)
 	})
 	return struct{}{}, nil
+}
+
+func (s *supervisor) isEnding() bool {
+	select {
+	case <-s.ending:
+		return true
+	default:
+		return false
+	}
 }
 
 func errEnding() error {

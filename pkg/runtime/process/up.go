@@ -60,6 +60,9 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 		return report, err
 	}
 	defer release()
+	if l, err = d.seeEndingThrough(ctx, p, l); err != nil {
+		return report, err
+	}
 	if d, err = d.onItsPort(l); err != nil {
 		return report, err
 	}
@@ -96,7 +99,7 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 		observed = runtime.Observed{}
 	}
 	for tries := 1; ; tries++ {
-		plan := runtime.NewPlan(target.desired(), observed, op, agents...)
+		plan := l.plan(target.desired(), observed, op, agents...)
 		a := d.newApply(p, l)
 		a.target = target
 		err = a.run(ctx, plan)
@@ -130,6 +133,24 @@ func (d *Driver) begin(ctx context.Context, p runtime.Progress) (l look, release
 		return l, nil, err
 	}
 	return l, release, nil
+}
+
+// seeEndingThrough waits for a supervisor that stops already, because the command
+// that wanted it was killed or it got a signal, and looks again.
+func (d *Driver) seeEndingThrough(ctx context.Context, p runtime.Progress, l look) (look, error) {
+	if l.answer == nil || !l.answer.Ending || !l.recorded {
+		return l, nil
+	}
+	end := p.Begin("wait for what is stopping")
+	gone, err := d.waitGone(ctx, l.supervisor, time.Now().Add(stack.DriverTimeout(l.answer.Grace)))
+	if err == nil && !gone {
+		err = errEnding()
+	}
+	end("", err)
+	if err != nil {
+		return l, err
+	}
+	return d.look(ctx)
 }
 
 // maxTries bounds how often up begins again because somebody writes the source
