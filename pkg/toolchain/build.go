@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 )
@@ -59,13 +60,20 @@ func Build(ctx context.Context, o Options) error {
 		return err
 	}
 	defer os.Remove(temporary) // gone already when it was renamed
+	// A go command that is killed leaves its work directory. This one is removed
+	// with it, and is on the volume of the program: /tmp may be small.
+	work := temporary + ".tmp"
+	if err := os.Mkdir(work, 0o700); err != nil {
+		return fault.New(fault.Failed, "", "cannot make a directory for the build: %w", err)
+	}
+	defer removeAll(work)
 	args := []string{"build", "-trimpath", "-buildvcs=false", "-o", temporary}
 	if o.Overlay != "" {
 		args = append(args, "-overlay", o.Overlay)
 	}
 	cmd := exec.Command(toolchain.Path, append(args, pkg)...)
 	cmd.Dir = from
-	cmd.Env = append(environment(), "CGO_ENABLED=0", "GOOS="+o.goos(), "GOARCH="+o.goarch(), "PWD="+from)
+	cmd.Env = append(environment(), "CGO_ENABLED=0", "GOOS="+o.goos(), "GOARCH="+o.goarch(), "GOTMPDIR="+work, "PWD="+from)
 	if err := run(ctx, cmd, o); err != nil {
 		return err
 	}
@@ -175,4 +183,13 @@ func temporaryName(out string) (string, error) {
 	b := make([]byte, 4)
 	_, _ = rand.Read(b) // never fails
 	return filepath.Join(filepath.Dir(abs), ".build-"+hex.EncodeToString(b)), nil
+}
+
+// removeAll removes a directory that killed processes may have been writing to:
+// what they had begun can still appear for a moment. It is only about space, so
+// it gives up in the end.
+func removeAll(dir string) {
+	for over := time.Now().Add(stopGrace); os.RemoveAll(dir) != nil && time.Now().Before(over); {
+		<-time.After(10 * time.Millisecond)
+	}
 }

@@ -229,13 +229,15 @@ func TestWhatIsNoAgent(t *testing.T) {
 
 // TestCancelledBuildLeavesNoProcess stands a script in for the go command that
 // starts a compiler which ignores interrupts: both must be gone when Build
-// returns.
+// returns, and so must the work directory that the killed command could not
+// remove.
 func TestCancelledBuildLeavesNoProcess(t *testing.T) {
 	bin, state := t.TempDir(), t.TempDir()
 	pids := filepath.Join(state, "pids")
 	script := `#!/bin/sh
 if [ "$1" = version ]; then echo go version go1.99.0 linux/amd64; exit; fi
 trap '' INT
+mkdir "$GOTMPDIR/go-build1" && echo half > "$GOTMPDIR/go-build1/_pkg_.a" || exit 9
 sleep 300 &
 echo $$ $! > "` + pids + `.tmp"
 mv "` + pids + `.tmp" "` + pids + `"

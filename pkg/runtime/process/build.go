@@ -59,7 +59,7 @@ func (d *Driver) prune(t target) {
 	for _, program := range programs {
 		path := filepath.Join(d.place.build, program.Name())
 		if !slices.ContainsFunc(t.agents, func(a targetAgent) bool { return a.binary == path }) {
-			_ = os.Remove(path)
+			_ = os.RemoveAll(path)
 		}
 	}
 }
