@@ -35,6 +35,11 @@ func (s *Server) postTurn(w http.ResponseWriter, r *http.Request, _ string) {
 // readRequest reads and checks everything that a client can get wrong. Its
 // errors are problems.
 func (s *Server) readRequest(w http.ResponseWriter, r *http.Request) (req request, err error) {
+	defer func() {
+		if err != nil && len(r.Header.Values(turn.HeaderSession)) == 0 {
+			req.session = "" // the id was made up, and nothing was opened under it
+		}
+	}()
 	if req.session, req.key, err = s.identify(r.Header); err != nil {
 		return request{}, err
 	}
