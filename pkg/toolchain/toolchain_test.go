@@ -237,7 +237,7 @@ func TestCancelledBuildLeavesNoProcess(t *testing.T) {
 	script := `#!/bin/sh
 if [ "$1" = version ]; then echo go version go1.99.0 linux/amd64; exit; fi
 trap '' INT
-mkdir "$GOTMPDIR/go-build1" && echo half > "$GOTMPDIR/go-build1/_pkg_.a" || exit 9
+mkdir "${GOTMPDIR:?}/go-build1" && echo half > "$GOTMPDIR/go-build1/_pkg_.a" || exit 9
 sleep 300 &
 echo $$ $! > "` + pids + `.tmp"
 mv "` + pids + `.tmp" "` + pids + `"
