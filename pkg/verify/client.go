@@ -55,6 +55,10 @@ type answer struct {
 
 func (a answer) ok() bool { return a.status == http.StatusOK }
 
+// failedItself reports whether the agent's code ran to its end and failed. That
+// is no cut: whoever ends a turn from outside is told so by another answer.
+func (a answer) failedItself() bool { return a.problem == turn.RunFailed }
+
 // lost reports whether the answer leaves open what became of the turn.
 func (a answer) lost() bool {
 	switch {

@@ -40,7 +40,7 @@ func drain() Check {
 				return err
 			case !over:
 				return s.broke(Failed, l, "the turn that SIGTERM met was not answered")
-			case !got.ok():
+			case !got.ok() && !got.failedItself():
 				return s.broke(Failed, l, "the turn that SIGTERM met was cut: %s", got)
 			case ended != nil:
 				return ended
@@ -50,6 +50,9 @@ func drain() Check {
 			}
 			if change.Exit.Signal != 0 || change.Exit.Code != 0 {
 				return s.broke(Failed, l, "the agent's process ended with %s after its drain", change.Exit)
+			}
+			if err := s.mustAnswer(l, got); err != nil {
+				return err
 			}
 			if err := s.ready(ctx); err != nil {
 				return err

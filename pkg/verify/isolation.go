@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -15,9 +16,17 @@ func isolation() Check {
 	return Check{
 		Name:    "isolation",
 		Promise: "a new session starts fresh",
-		How:     "two turns in one session, then one in another",
-		Turns:   3,
+		How:     "two turns in one session, then one in another; its state is compared with a new process's",
+		Turns:   4 + 1, // the fifth only when states differ
 		run: func(ctx context.Context, s *scene) error {
+			if _, err := s.restart(ctx); err != nil {
+				return err
+			}
+			input := s.input()
+			pristine, err := s.begun(ctx, input)
+			if err != nil {
+				return err
+			}
 			old, fresh := s.session(), s.session()
 			for range 2 {
 				if _, err := s.turn(ctx, old); err != nil {
@@ -28,7 +37,7 @@ func isolation() Check {
 			if err != nil {
 				return err
 			}
-			got, err := s.turn(ctx, fresh)
+			got, err := s.say(ctx, fresh, input)
 			if err != nil {
 				return err
 			}
@@ -46,10 +55,47 @@ func isolation() Check {
 				return err
 			}
 			s.saw("a new session begins at turn 1, with %s", count(len(view.Messages), "message"))
+			if err := s.sameState(ctx, fresh, input, pristine.State, view.State); err != nil {
+				return err
+			}
 			s.saw("it said: %s", turn.Text(got.Reply))
 			return nil
 		},
 	}
+}
+
+// begun begins a session, and returns what its first turn left.
+func (s *scene) begun(ctx context.Context, input json.RawMessage) (checkpoint.View, error) {
+	l := s.session()
+	if _, err := s.say(ctx, l, input); err != nil {
+		return checkpoint.View{}, err
+	}
+	return s.look(ctx, l)
+}
+
+// sameState compares what the same first turn left of two sessions: of one that
+// its process served first, and of one that it served after others. An agent
+// that leaves another state whenever it runs (the session's id in it, a time, a
+// model's words) shows nothing. It is told by a second new process, later than
+// both: what only changes with time, and is the same in the first and the last
+// of three, was the same in the middle.
+func (s *scene) sameState(ctx context.Context, l *ledger, input, first, after json.RawMessage) error {
+	if bytes.Equal(first, after) {
+		s.saw("its state is that of a new process")
+		return nil
+	}
+	if _, err := s.restart(ctx); err != nil {
+		return err
+	}
+	again, err := s.begun(ctx, input)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(first, again.State) {
+		s.saw("its state is not compared: equal turns in new processes leave unequal states")
+		return nil
+	}
+	return s.broke(Leaked, l, "the first turn of a new session left the state %s after turns of other sessions, and %s in a new process", brief(after), brief(first))
 }
 
 // leaked finds what was said in one session in the checkpoint of another. Only a

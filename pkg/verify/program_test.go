@@ -51,18 +51,25 @@ func goodAgent(t *testing.T) string {
 	return dir + ".program"
 }
 
-// mutatedAgent builds the scaffold with some files of its library replaced.
+// mutatedAgent builds the scaffold as the file of a mutant says.
 func mutatedAgent(t *testing.T, mutant string) string {
+	t.Helper()
+	patches, err := readPatches(filepath.Join(mutants, mutant+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patchedAgent(t, mutant, patches)
+}
+
+// patchedAgent builds the scaffold with replacements in some files, which are
+// named as the library's directory sees them.
+func patchedAgent(t *testing.T, mutant string, patches map[string][]edit) string {
 	t.Helper()
 	dir, err := project()
 	if err != nil {
 		t.Fatal(err)
 	}
 	library := filepath.Join(dir, "third_party", "flisk")
-	patches, err := readPatches(filepath.Join(mutants, mutant+".txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	replace := map[string]string{}
 	for name, edits := range patches {
 		original := filepath.Join(library, filepath.FromSlash(name))

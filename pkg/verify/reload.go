@@ -62,7 +62,10 @@ func reload() Check {
 			if err != nil {
 				return err
 			}
-			if !over || !got.ok() {
+			switch {
+			case !over:
+				return s.broke(Failed, calm, "the turn that the old process had was not answered")
+			case !got.ok() && !got.failedItself():
 				return s.broke(Failed, calm, "the turn that the old process had was not finished: %s", got)
 			}
 			if len(load.failed) > 0 {
@@ -70,6 +73,11 @@ func reload() Check {
 			}
 			if change.Exit != (Exit{}) {
 				return s.broke(Failed, nil, "the old process ended with %s after its drain", change.Exit)
+			}
+			for _, a := range append(load.unwell, got) {
+				if err := s.mustAnswer(calm, a); err != nil {
+					return err
+				}
 			}
 			after, err := s.turn(ctx, calm)
 			if err != nil {
@@ -99,6 +107,7 @@ type load struct {
 
 	mu     sync.Mutex
 	failed []string
+	unwell []answer // the agent's code failed by itself
 }
 
 func (l *load) fail(what string) {
@@ -125,6 +134,10 @@ func (l *load) send(ctx context.Context, attempts []*attempt) {
 		switch {
 		case err != nil:
 			l.fail(err.Error())
+		case got.failedItself():
+			l.mu.Lock()
+			l.unwell = append(l.unwell, got)
+			l.mu.Unlock()
 		case !got.ok() && got.problem != turn.Busy: // for which on_busy: reject asks
 			l.fail("a turn was answered " + got.String())
 		}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +150,63 @@ type brokenUp struct {
 }
 
 func (b brokenUp) Up(context.Context) error { return b.failed }
+
+// ownCode is the scaffold with something else at the beginning of each turn.
+func ownCode(t *testing.T, name, code string) string {
+	t.Helper()
+	const begins = "\tanswer, err := think(ctx, cp, said)\n"
+	return patchedAgent(t, name, map[string][]edit{"../../turn.go": {{begins, code + begins}}})
+}
+
+// An agent whose code fails by itself proves nothing, whenever it fails: that is
+// no request that a drain or a reload cut.
+func TestFailureOfItsOwnIsNoCut(t *testing.T) {
+	t.Parallel()
+	agent := ownCode(t, "unwell", `
+	switch said {
+	case "fail":
+		return agent.Reply{}, fmt.Errorf("the model is unwell")
+	case "panic":
+		panic("the model is unwell")
+	}
+`)
+	for _, c := range []struct {
+		check  string
+		inputs []json.RawMessage
+	}{
+		{"drain", []json.RawMessage{text("hello"), text("fail")}},                                                    // the one that SIGTERM meets
+		{"drain", []json.RawMessage{text("hello"), text("panic")}},                                                   // the same
+		{"reload", []json.RawMessage{text("hello"), text("fail")}},                                                   // some of the load
+		{"reload", append([]json.RawMessage{text("panic")}, slices.Repeat([]json.RawMessage{text("hello")}, 20)...)}, // the long one
+	} {
+		t.Run(c.check+string(c.inputs[0])+string(c.inputs[1]), func(t *testing.T) {
+			t.Parallel()
+			o := testOptions()
+			o.Only, o.Inputs = []string{c.check}, c.inputs
+			report, err := Run(t.Context(), newBench(t, agent), o)
+			if err != nil || report.Verdict != Unchecked || !strings.Contains(report.Checks[0].Reason, "500 run-failed") {
+				t.Errorf("%v\n%s", err, table(report))
+			}
+		})
+	}
+}
+
+// A state that differs whenever the same code runs shows no leak, and the report
+// says that it was not compared.
+func TestStateThatAlwaysDiffers(t *testing.T) {
+	t.Parallel()
+	o := testOptions()
+	o.Only = []string{"isolation"}
+	agent := ownCode(t, "signs", "\tdefer func() { cp.State.Last = cp.Session }()\n")
+	report, err := Run(t.Context(), newBench(t, agent), o)
+	if err != nil || report.Verdict != Held || !strings.Contains(report.Checks[0].Summary(), "its state is not compared") || report.Turns != 5 {
+		t.Errorf("%v\n%s", err, table(report))
+	}
+	report, err = Run(t.Context(), newBench(t, goodAgent(t)), o)
+	if err != nil || report.Verdict != Held || !strings.Contains(report.Checks[0].Summary(), "its state is that of a new process") || report.Turns != 4 {
+		t.Errorf("%v\n%s", err, table(report))
+	}
+}
 
 // Whenever it is stopped, it ends soon, with the cause, and tells of no check
 // that did not end.
