@@ -122,6 +122,9 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 	if err != nil {
 		return fault.New(fault.Environment, "set FLISK_HOME to a directory of yours", "there is no place to keep anything: %w", err)
 	}
+	if err := canWriteJUnit(o.junit); err != nil {
+		return err
+	}
 	ctx, stop := a.untilSignal(ctx, func(chan<- os.Signal) {})
 	defer stop()
 	turns := verify.Turns(checks) * len(agents)
@@ -233,6 +236,29 @@ func encodeCompact(v any) (json.RawMessage, error) {
 	var out strings.Builder
 	err := encode(&out, v, "")
 	return json.RawMessage(strings.TrimSuffix(out.String(), "\n")), err
+}
+
+// canWriteJUnit finds out before the first turn whether the report can be
+// written, and leaves everything as it was.
+func canWriteJUnit(path string) error {
+	if path == "" {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil // whoever reads a pipe would take this for the report
+	}
+	_, missing := os.Lstat(path)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err == nil {
+		err = f.Close()
+		if errors.Is(missing, os.ErrNotExist) {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	if err != nil {
+		return fault.New(fault.Usage, "name a file in a directory that is there and yours", "cannot write the JUnit report, so no turn was sent: %w", err)
+	}
+	return nil
 }
 
 func writeJUnit(path string, reports []verify.Report) error {

@@ -106,9 +106,9 @@ func verdictStyle(v verify.Verdict) console.Style {
 // conclude sums up; the verdict comes last.
 func (v *verdicts) conclude(a *app, result VerifyJSON) {
 	var fields []console.Field
-	held, tried := 0, 0
+	such, tried := 0, 0 // such: as many as the verdict is about
 	for _, r := range result.Agents {
-		held += r.Count(verify.Held)
+		such += r.Count(result.Verdict)
 		tried += len(r.Checks) - r.Count(verify.Skipped)
 		name := "code"
 		if len(result.Agents) > 1 {
@@ -131,7 +131,7 @@ func (v *verdicts) conclude(a *app, result VerifyJSON) {
 	}
 	took := console.Span(time.Duration(result.Millis) * time.Millisecond)
 	fields = append(fields, console.Field{Label: string(result.Verdict), Value: console.Cell{
-		Text:  fmt.Sprintf("%d of %s, %s, in %s", held, console.Count(tried, "guarantee"), console.Count(result.Turns, "turn"), took),
+		Text:  fmt.Sprintf("%d of %s, %s, in %s", such, console.Count(tried, "guarantee"), console.Count(result.Turns, "turn"), took),
 		Style: verdictStyle(result.Verdict),
 	}})
 	v.print("")

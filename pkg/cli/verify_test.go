@@ -53,8 +53,8 @@ func TestVerifyGolden(t *testing.T) {
 		code     int
 	}{
 		"verify-held":      {[]verify.Verdict{verify.Held, verify.Held, verify.Skipped}, false, 0},
-		"verify-broken":    {[]verify.Verdict{verify.Held, verify.Broken, verify.Unchecked}, false, 1},
-		"verify-unchecked": {[]verify.Verdict{verify.Held, verify.Unchecked}, true, 4},
+		"verify-broken":    {[]verify.Verdict{verify.Held, verify.Held, verify.Broken, verify.Unchecked}, false, 1},
+		"verify-unchecked": {[]verify.Verdict{verify.Held, verify.Held, verify.Unchecked}, true, 4},
 	} {
 		got := run{driver: observing(runtime.Observed{}), terminal: true, prover: found(c.verdicts...), environ: []string{"FLISK_HOME=/home/ann/flisk"}}.
 			do(t, "verify", "-C", projectDir(t, c.two), "--seed", "4711", "--yes")
@@ -93,6 +93,40 @@ func TestVerifyJSONAndJUnit(t *testing.T) {
 	got = run{}.do(t, "verify", "--list", "--json")
 	if err := json.Unmarshal([]byte(got.out), &list); err != nil || len(list) != len(verify.Checks()) || list[0].Turns == 0 {
 		t.Errorf("%v in %+v", err, got)
+	}
+}
+
+// A report that cannot be written is found out before anything is sent, and
+// finding out leaves nothing behind and harms nothing.
+func TestVerifyJUnitIsTriedFirst(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	there, missing := filepath.Join(dir, "there.xml"), filepath.Join(dir, "missing.xml")
+	if err := os.WriteFile(there, []byte("of an earlier run"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ran := false
+	r := run{driver: observing(runtime.Observed{}), environ: []string{"FLISK_HOME=/home/ann/flisk"}}
+	r.prover = func(context.Context, *app, proving) (VerifyJSON, error) {
+		ran = true
+		return VerifyJSON{}, errors.New("there is no verdict")
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "no", "such.xml"), filepath.Join(there, "below.xml")} {
+		got := r.do(t, "verify", "-C", projectDir(t, false), "--junit", path)
+		if got.code != 2 || ran || !strings.Contains(got.err, "no turn was sent") {
+			t.Errorf("%s: ran %t, got %+v", path, ran, got)
+		}
+	}
+	for _, path := range []string{there, missing} {
+		if ran = false; r.do(t, "verify", "-C", projectDir(t, false), "--junit", path).code != 1 || !ran {
+			t.Errorf("%s: ran %t", path, ran)
+		}
+	}
+	if text, err := os.ReadFile(there); err != nil || string(text) != "of an earlier run" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an empty report was left behind: %v", err)
 	}
 }
 
