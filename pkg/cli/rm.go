@@ -12,7 +12,6 @@ import (
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
-	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 // RemovedJSON is what "flisk sessions rm --json" prints.
@@ -54,20 +53,8 @@ func newSessionsRm(a *app) *cobra.Command {
 }
 
 func runSessionsRm(ctx context.Context, a *app, agent string, ids []string) error {
-	for _, id := range ids {
-		if err := turn.CheckSessionID(id); err != nil {
-			return fault.New(fault.Usage, "see "+a.command("sessions list"), "cannot remove it: %w", err)
-		}
-	}
-	o, err := a.look(nil)
+	v, agent, err := a.named(ctx, "remove", agent, ids...)
 	if err != nil {
-		return err
-	}
-	v, err := o.volume(ctx)
-	if err != nil {
-		return err
-	}
-	if agent, err = o.sessionAgent(agent, v); err != nil {
 		return err
 	}
 	going, err := a.going(ctx, v, agent, ids)

@@ -258,19 +258,29 @@ func (a *app) printSessions(rows []SessionRowJSON, several bool, now time.Time) 
 	}
 }
 
-func runSessionsShow(ctx context.Context, a *app, agent, id string) error {
-	if err := turn.CheckSessionID(id); err != nil {
-		return fault.New(fault.Usage, "see "+a.command("sessions list"), "cannot show it: %w", err)
+// named opens the volume for a command that names sessions, and finds their
+// agent. do is what the command does with them, for an id that cannot be one.
+func (a *app) named(ctx context.Context, do, agent string, ids ...string) (sessionVolume, string, error) {
+	for _, id := range ids {
+		if err := turn.CheckSessionID(id); err != nil {
+			return sessionVolume{}, "", fault.New(fault.Usage, "see "+a.command("sessions list"), "cannot %s it: %w", do, err)
+		}
 	}
 	o, err := a.look(nil)
 	if err != nil {
-		return err
+		return sessionVolume{}, "", err
 	}
 	v, err := o.volume(ctx)
 	if err != nil {
-		return err
+		return v, "", err
 	}
-	if agent, err = o.sessionAgent(agent, v); err != nil {
+	agent, err = o.sessionAgent(agent, v)
+	return v, agent, err
+}
+
+func runSessionsShow(ctx context.Context, a *app, agent, id string) error {
+	v, agent, err := a.named(ctx, "show", agent, id)
+	if err != nil {
 		return err
 	}
 	r, err := v.reader(agent)

@@ -15,8 +15,8 @@ import (
 // results, and nothing is read from disk.
 //
 // An instance other than "" is a second copy that runs beside the first. It has
-// a volume of its own; its port is the project's, and a runtime that
-// starts it takes another one when that is in use.
+// a volume of its own; its port is the project's, and a runtime that starts it
+// takes another one when that is in use.
 func Of(p *project.Project, instance string) Stack {
 	s := Stack{
 		Name:     p.Name,
@@ -52,8 +52,8 @@ func Of(p *project.Project, instance string) Stack {
 func ValidInstance(name string) bool { return turn.ValidAgent(name) }
 
 // InstanceVolume is the volume of an instance of a project that has this one:
-// "<volume>-<instance>", or the volume itself when instance is "". Where that is too long, the end of
-// the volume's name gives way to a hash of the whole.
+// "<volume>-<instance>", or the volume itself when instance is "". Where that is
+// too long, the end of the volume's name gives way to a hash of the whole.
 func InstanceVolume(volume, instance string) string {
 	if instance == "" || volume == "" {
 		return volume

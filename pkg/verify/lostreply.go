@@ -12,7 +12,7 @@ import (
 func lostReply() Check {
 	return Check{
 		Name:    "lost-reply",
-		Promise: "a turn that is sent again after a crash is run once",
+		Promise: "a turn that is sent again after a crash is stored once",
 		How:     "SIGKILL after the commit and before the reply, then the same key again; SIGKILL before the commit likewise",
 		Turns:   1 + 2 + 2,
 		run: func(ctx context.Context, s *scene) error {
