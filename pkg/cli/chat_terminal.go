@@ -39,7 +39,9 @@ func runChat(ctx context.Context, a *app, o chatOptions) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	t := &terminalChat{signals: signals}
+	hangups, stopHangups := catchHangups()
+	defer stopHangups()
+	t := &terminalChat{signals: signals, hangups: hangups}
 	chat, err := a.newChat(ctx, o)
 	if err != nil {
 		return err
@@ -79,6 +81,7 @@ func runChat(ctx context.Context, a *app, o chatOptions) error {
 type terminalChat struct {
 	*chat
 	signals   <-chan os.Signal
+	hangups   <-chan os.Signal // the terminal is gone
 	abandoned bool // the last turn was left alone by Ctrl-C
 }
 
@@ -89,10 +92,12 @@ func (t *terminalChat) whileSignals(ctx context.Context, work func(context.Conte
 	watch.Go(func() {
 		select {
 		case <-ctx.Done():
+			return
 		case caught = <-t.signals:
-			t.a.freshLine()
-			cancel()
+		case caught = <-t.hangups:
 		}
+		t.a.freshLine()
+		cancel()
 	})
 	work(ctx)
 	cancel()

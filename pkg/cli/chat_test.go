@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/project"
@@ -199,5 +200,53 @@ func TestChatCtrlC(t *testing.T) {
 	}
 	if !strings.Contains(stdout.String(), "\nslow\n") || !strings.Contains(stdout.String(), "go on later: ") {
 		t.Errorf("stdout is %q", &stdout)
+	}
+}
+
+// TestC13AChatEndsWithItsTerminal: while it reads a line, and while it waits for
+// a reply. Not parallel: the signal reaches every test that waits for one.
+func TestC13AChatEndsWithItsTerminal(t *testing.T) {
+	hangUp := func() {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Error(err)
+		}
+	}
+	dir := projectDir(t, false)
+	for name, line := range map[string]string{"reading": "", "waiting": "slow\r"} {
+		in, hand, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		defer hand.Close()
+		driver := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
+			hangUp()
+			<-r.Context().Done()
+		})
+		prompted := writer(func(p []byte) (int, error) {
+			if line == "" && strings.Contains(string(p), "> ") {
+				hangUp()
+			}
+			return len(p), nil
+		})
+		options := console.OutputOptions{Terminal: true, Redraw: true, Width: func() int { return 80 }}
+		a := &app{
+			streams: &console.Streams{
+				In:  console.Input{Reader: in, Terminal: true},
+				Out: console.NewOutput(prompted, options), Err: console.NewOutput(io.Discard, options),
+			},
+			newDriver: func(*app, *project.Project, <-chan struct{}) (runtime.Driver, error) { return driver, nil },
+		}
+		if _, err := hand.WriteString(line); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan int, 1)
+		go func() { ended <- a.run(t.Context(), []string{"chat", "-C", dir, "-s", "s1"}) }()
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: the chat goes on", name)
+		}
 	}
 }

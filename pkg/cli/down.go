@@ -84,13 +84,16 @@ func runDown(ctx context.Context, a *app, progress *console.Progress) error {
 }
 
 // draining does work that a signal must not cut off: at the first one it says
-// that the drain goes on, at the second it ends the context.
+// that the drain goes on, at the second it ends the context. A terminal that
+// closes is no wish to kill anything: the drain goes on without it.
 func (a *app) draining(ctx context.Context, progress *console.Progress, work func(context.Context) error) error {
 	ctx, force := context.WithCancel(ctx)
 	defer force()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	_, stopHangups := catchHangups()
+	defer stopHangups()
 
 	over := make(chan struct{})
 	var wg sync.WaitGroup

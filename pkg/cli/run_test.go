@@ -216,6 +216,25 @@ func TestC13AClosedTerminalInterrupts(t *testing.T) {
 	}
 }
 
+// A drain goes on without the terminal. Not parallel: see above.
+func TestC13AClosedTerminalCutsNoDrainOff(t *testing.T) {
+	noticed := make(chan os.Signal, 1)
+	err := quietApp().draining(t.Context(), console.Silent(), func(ctx context.Context) error {
+		signal.Notify(noticed, syscall.SIGHUP)
+		defer signal.Stop(noticed)
+		for range 2 {
+			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil { // by its default it ends this process
+				return err
+			}
+			<-noticed
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestC13AForcedDownIsAnInterruption(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
