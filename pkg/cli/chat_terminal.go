@@ -82,7 +82,7 @@ type terminalChat struct {
 	*chat
 	signals   <-chan os.Signal
 	hangups   <-chan os.Signal // the terminal is gone
-	abandoned bool // the last turn was left alone by Ctrl-C
+	abandoned bool             // the last turn was left alone by Ctrl-C
 }
 
 // whileSignals does work with a context that a signal ends.

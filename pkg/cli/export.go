@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -58,7 +60,10 @@ func newSessionsExport(a *app) *cobra.Command {
 			"its turns with its messages and its key, one for its state. A checksum covers every byte. Nothing that " +
 			"protects the volume is in it; what was said is.\n\n" +
 			"It makes no difference whether anything runs. A turn that is running is not in it. Without SESSION, all " +
-			"conversations of the project are exported.",
+			"conversations of the project are exported. One that cannot be read is left out and named, and the exit code " +
+			"is 1; when none can be read, nothing is written.\n\n" +
+			"FILE appears whole, and when it is on disk. One that exists is replaced after a question, and never by an " +
+			"export that lacks a session.",
 		Example: examples(
 			"flisk sessions export -o backup.jsonl", "every conversation of the project",
 			"flisk sessions export s1 | jq .", "look at one",
@@ -169,14 +174,14 @@ func (a *app) toExport(ctx context.Context, p *opened, v sessionVolume, o export
 		}
 	}
 	if len(rows) == 0 {
-		return nil, fault.New(fault.Failed, "see "+a.command("sessions list"), "there is no conversation to export")
+		return nil, a.noneToExport()
 	}
 	return rows, nil
 }
 
 // exportTo writes an export of these sessions. One that cannot be read is left
-// out and told; one that is not there, and a failed write, are errors, and what
-// was written is no export then.
+// out and told; when that is all of them, one that is not there, and a failed
+// write, are errors, and what was written is no export then.
 func (a *app) exportTo(ctx context.Context, v sessionVolume, rows []exportRow, out io.Writer) (ExportJSON, error) {
 	result := ExportJSON{Sessions: []ExportedRowJSON{}, Left: []ExportLeftJSON{}}
 	counted := &counting{w: out}
@@ -192,11 +197,24 @@ func (a *app) exportTo(ctx context.Context, v sessionVolume, rows []exportRow, o
 		}
 		rows = rows[n:]
 	}
+	if len(result.Sessions) == 0 {
+		// Not even a whole export of nothing: somebody would keep it as a backup.
+		if n := len(result.Left); n > 0 {
+			f := fault.New(fault.Failed, "", "nothing was exported: %s cannot be read", console.Count(n, "session"))
+			f.Detail = result.problems()
+			return result, f
+		}
+		return result, a.noneToExport() // all were removed since they were listed
+	}
 	if err := x.Close(); err != nil {
 		return result, cannotExport(err)
 	}
 	result.Bytes = counted.n
 	return result, nil
+}
+
+func (a *app) noneToExport() error {
+	return fault.New(fault.Failed, "see "+a.command("sessions list"), "there is no conversation to export")
 }
 
 func (a *app) exportAgent(ctx context.Context, v sessionVolume, x *checkpoint.ExportWriter, rows []exportRow, result *ExportJSON) error {
@@ -246,6 +264,15 @@ func (e ExportJSON) incomplete() error {
 	return nil
 }
 
+// problems are those of all sessions that are left out, a line each.
+func (e ExportJSON) problems() string {
+	lines := make([]string, len(e.Left))
+	for i, s := range e.Left {
+		lines[i] = s.Problem
+	}
+	return strings.Join(lines, "\n")
+}
+
 // printLeft tells what is not in an export.
 func (a *app) printLeft(e ExportJSON) {
 	for _, s := range e.Sessions {
@@ -266,7 +293,8 @@ func (a *app) exportFile(ctx context.Context, v sessionVolume, rows []exportRow,
 		return result, cannotExport(err)
 	}
 	replaces := false
-	if info, err := os.Lstat(path); err == nil {
+	switch info, err := os.Lstat(path); {
+	case err == nil:
 		replaces = true
 		if !info.Mode().IsRegular() {
 			return result, fault.New(fault.Usage, "name a file, or use - and a pipe", "%q is no file", name)
@@ -274,7 +302,7 @@ func (a *app) exportFile(ctx context.Context, v sessionVolume, rows []exportRow,
 		if err := a.confirm(ctx, fmt.Sprintf("%s exists; replace it?", name), fmt.Sprintf("%q was left as it was", name)); err != nil {
 			return result, err
 		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	case !errors.Is(err, fs.ErrNotExist):
 		return result, cannotExport(err)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
@@ -295,17 +323,37 @@ func (a *app) exportFile(ctx context.Context, v sessionVolume, rows []exportRow,
 	}
 	if left := len(result.Left); replaces && left > 0 {
 		// What stands there may hold the only good copy of what cannot be read.
-		a.printLeft(result)
-		return result, fault.New(fault.Failed, "export to another file with -o", "%q was left as it was: %s cannot be read, and would be missing in it", name, console.Count(left, "session"))
+		f := fault.New(fault.Failed, "export to another file with -o", "%q was left as it was: %s cannot be read, and would be missing in it", name, console.Count(left, "session"))
+		f.Detail = result.problems()
+		return result, f
 	}
-	result.File = path
-	if err = errors.Join(f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
+	if err = errors.Join(f.Sync(), f.Close()); err != nil {
 		return result, cannotExport(err)
 	}
+	if _, appeared := os.Lstat(path); appeared == nil && !replaces {
+		return result, fault.New(fault.Failed, "export again", "%q was left as it was: it has appeared meanwhile", name)
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return result, cannotExport(err)
+	}
+	result.File = path
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return result, fault.New(fault.Failed, "export again", "%q is written, and may not outlive a power cut: %w", name, err)
+	}
 	return result, nil
+}
+
+// syncDir makes a new name in a directory durable, where the file system can.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
 }
 
 // counting counts what is written.
