@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -56,8 +57,9 @@ type ExportedSession struct {
 }
 
 // OpenExport checks an export of the given size: first that not a byte of it has
-// changed, then that its sessions can be imported. It holds one session in
-// memory at a time. from must stay readable, and unchanged, until the last
+// changed, then that its sessions can be imported: that turns could have left
+// them, and that a store that gets one would load exactly what is here. It holds
+// one session in memory at a time. from must stay readable, and unchanged, until the last
 // [File.Import]; a session that did change meanwhile is refused there.
 //
 // Errors: [ErrExport], [ErrNotExport], [ErrNewerExport], those of from, and
@@ -89,8 +91,44 @@ func OpenExport(ctx context.Context, from io.ReaderAt, size int64) (*Export, err
 		} else {
 			seen[name] = true
 		}
+		if err := s.loadsAsItIs(); err != nil {
+			return nil, in.wrong("session %q: %w", s.session, err)
+		}
 		x.sessions = append(x.sessions, one)
 	}
+}
+
+// loadsAsItIs makes a session file of an exported session and loads that as a
+// store does.
+func (s *state) loadsAsItIs() error {
+	last, err := turnLine(s.turns[len(s.turns)-1].ID)
+	if err != nil {
+		return err
+	}
+	file := image{who: identity{agent: "export", name: fileName(s.session), session: s.session}, salt: newSalt(), state: s}
+	parts := file.parts()
+	file.last = max(last, uint64(len(parts)))
+	l, err := recoverLog(file.encodeParts(parts), file.who, hint{hintSynced, file.last})
+	if err != nil {
+		return err
+	}
+	loaded, err := l.replay(file.who, false)
+	if err != nil {
+		return err
+	}
+	sameTurn := func(a, b Turn) bool {
+		return a.ID == b.ID && a.Number == b.Number && a.Key == b.Key && a.InputHash == b.InputHash && a.State == b.State &&
+			a.Reason == b.Reason && a.Delivered == b.Delivered && bytes.Equal(a.Reply, b.Reply)
+	}
+	switch {
+	case !slices.EqualFunc(s.turns, loaded.turns, sameTurn):
+		return errors.New("its turns would be loaded as others")
+	case !slices.EqualFunc(s.messages, loaded.messages, sameMessage):
+		return errors.New("its messages would be loaded as others")
+	case !bytes.Equal(s.value, loaded.value):
+		return errors.New("its state would be loaded as another")
+	}
+	return nil
 }
 
 // Sessions lists what is in the export, in its order.
@@ -315,6 +353,9 @@ func (s *state) addExported(raw []byte) error {
 		if s.value != nil {
 			return errors.New("a second state")
 		}
+		if s.newest < 0 {
+			return errors.New("a state that no committed turn left")
+		}
 		s.value, err = exported("the state", l.State)
 		s.size += int64(len(s.value))
 		return err
@@ -384,6 +425,11 @@ func (s *state) follows(t Turn) error {
 	if t.Key == "" {
 		return nil
 	}
+	// A key that is known gets its turn's reply; only one whose turn failed runs
+	// again.
+	if i, ok := s.byKey[t.Key]; ok && s.turns[i].State != turn.Failed {
+		return fmt.Errorf("key %q is one of turn %d already, which is %s", t.Key, s.turns[i].Number, s.turns[i].State)
+	}
 	return turn.CheckKey(t.Key)
 }
 
@@ -412,6 +458,9 @@ func (s *state) addExportedMessages(messages []Message) error {
 		s.messages[n-1].Content = bytes.Clone(reply) // it was not the last one
 	}
 	for i, m := range messages {
+		if m.Role == "" {
+			return errors.New("a message without a role")
+		}
 		var err error
 		if m.Content, err = exported("a message", m.Content); err != nil {
 			return err

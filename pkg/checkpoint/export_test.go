@@ -111,8 +111,10 @@ func randomTurn(tb testing.TB, r *rand.Rand, f *File, id string) {
 	}
 	defer s.Release()
 	b := Begin{InputHash: oddText(r), Input: oddJSON(r)}
-	if r.IntN(3) > 0 {
-		b.Key = fmt.Sprint("key ", r.IntN(6))
+	if key := fmt.Sprint("key ", r.IntN(12)); r.IntN(3) > 0 {
+		if t, ok := s.ByKey(key); !ok || t.State != turn.Committed { // which is not run again
+			b.Key = key
+		}
 	}
 	if _, err := s.Begin(b); err != nil {
 		tb.Fatal(err)
@@ -368,6 +370,21 @@ func TestExportIsNotTrusted(t *testing.T) {
 	if _, err := openExport(sealed(session(1, 1), one, state)); err != nil {
 		t.Fatal(err)
 	}
+	keyed := func(n, number int, outcome string) string {
+		line := fmt.Sprintf(`{"kind":"turn","turn":%d,"turn_id":"%s-%d","outcome":"%s","key":"k"`, number, name, n, outcome)
+		if outcome != "committed" {
+			return line + `,"reason":"no"}`
+		}
+		return line + `,"messages":[{"role":"user","content":1}],"reply":1}`
+	}
+	for what, data := range map[string][]byte{
+		"a key that failed": sealed(session(1, 1), keyed(1, 1, "failed"), keyed(2, 1, "failed"), keyed(3, 1, "committed")),
+		"null everywhere":   sealed(session(1, 1), strings.NewReplacer(`"content":1`, `"content":null`, `"reply":1`, `"reply":null`).Replace(one), `{"kind":"state","state":null}`),
+	} {
+		if _, err := openExport(data); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	deep := strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1)
 	replace := func(old, with string) []byte { return sealed(session(1, 1), strings.ReplaceAll(one, old, with)) }
 	for what, data := range map[string][]byte{
@@ -398,6 +415,17 @@ func TestExportIsNotTrusted(t *testing.T) {
 		"state first":           sealed(session(1, 1), state, one),
 		"messages of none":      sealed(session(0, 1), `{"kind":"turn","turn":1,"turn_id":"`+name+`-1","outcome":"failed","messages":[{"role":"user","content":1}]}`),
 		"messages first":        sealed(session(1, 2), `{"kind":"messages","messages":[{"role":"user","content":1}]}`, one),
+		"a key again":           sealed(session(2, 2), keyed(1, 1, "committed"), keyed(2, 2, "committed")),
+		"a key after a parked":  sealed(session(1, 1), keyed(1, 1, "parked"), keyed(2, 1, "committed")),
+		"a failure of a known":  sealed(session(1, 1), keyed(1, 1, "committed"), keyed(2, 2, "failed")),
+		"a hole":                sealed(session(2, 2), keyed(1, 1, "committed"), strings.ReplaceAll(one, `"turn":1,"turn_id":"`+name+`-1`, `"turn":3,"turn_id":"`+name+`-2`)),
+		"a number again":        sealed(session(2, 2), one, strings.ReplaceAll(one, name+"-1", name+"-2")),
+		"an older turn":         sealed(session(2, 2), strings.ReplaceAll(one, name+"-1", name+"-7"), strings.ReplaceAll(one, `"turn":1,"turn_id":"`+name+`-1`, `"turn":2,"turn_id":"`+name+`-6`)),
+		"no role":               replace(`"role":"user",`, ``),
+		"an empty role":         replace(`"user"`, `""`),
+		"state of no turn":      sealed(session(0, 0), keyed(1, 1, "failed"), state),
+		"behind its state":      sealed(session(1, 2), one, state, `{"kind":"messages","messages":[{"role":"user","content":1}]}`),
+		"of a failed turn":      sealed(session(1, 2), one, keyed(2, 2, "failed"), `{"kind":"messages","messages":[{"role":"user","content":1}]}`),
 		"a long line":           sealed(session(1, 1), one+strings.Repeat(" ", maxExportLine)),
 		"a large reply":         replace(`"reply":1`, `"reply":"`+strings.Repeat("x", maxElement)+`"`),
 		"a large message":       replace(`"content":1`, `"content":"`+strings.Repeat("x", maxElement)+`"`),
