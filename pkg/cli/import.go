@@ -42,8 +42,9 @@ func newSessionsImport(a *app) *cobra.Command {
 		Use:   "import FILE",
 		Short: "read conversations from an export",
 		Long: "Read what flisk sessions export wrote. FILE may be - for stdin. Nothing is written before the whole export " +
-			"was checked: that no byte of it has changed, and that none of its ids is taken. Turns keep their ids and " +
-			"their keys, so a turn that was answered there is not run again here.\n\n" +
+			"was checked: that no byte of it has changed, that every session in it can be loaded, and that none of the ids " +
+			"is taken. When a write fails after that, what was imported stays, and both halves are named. Turns keep their " +
+			"ids and their keys, so a turn that was answered there is not run again here.\n\n" +
 			"It makes no difference whether anything runs. With --agent all of it becomes that agent's: the way to " +
 			"rename an agent without losing its conversations.",
 		Example: examples(
@@ -152,17 +153,12 @@ func (i *importing) plan(ctx context.Context) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	const shown = 3
-	names := strings.Join(quotedAll(refused[:min(len(refused), shown)]), ", ")
-	if more := len(refused) - shown; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
 	what, exist := "session", "exists"
 	if len(refused) > 1 {
 		what, exist = "sessions", "exist"
 	}
 	return fault.New(fault.Failed, "--skip-existing imports the others; flisk sessions rm makes room, for good",
-		"nothing was imported: %s %s %s already", what, names, exist)
+		"nothing was imported: %s %s %s already", what, someQuoted(refused, 3), exist)
 }
 
 // ids are those that an agent has.
@@ -194,14 +190,17 @@ func (i *importing) run(ctx context.Context) (err error) {
 			err = errors.Join(err, store.Close())
 		}
 	}()
-	for _, n := range i.todo {
-		s := i.export.Sessions()[n]
-		agent := i.target(s)
+	for _, n := range i.todo { // all, before the first session is written
+		agent := i.target(i.export.Sessions()[n])
 		if stores[agent] == nil {
 			if stores[agent], err = i.volume.store(agent); err != nil {
 				return err
 			}
 		}
+	}
+	for at, n := range i.todo {
+		s := i.export.Sessions()[n]
+		agent := i.target(s)
 		row := ImportedRowJSON{agent, s.Session, s.Turns}
 		err := stores[agent].Import(ctx, i.export, n)
 		switch {
@@ -210,11 +209,29 @@ func (i *importing) run(ctx context.Context) (err error) {
 		case errors.Is(err, checkpoint.ErrSessionExists) && i.options.skip: // since it was planned
 			i.result.Skipped = append(i.result.Skipped, row)
 		default:
-			return fault.New(storeKind(err), "the same command with --skip-existing goes on from there",
-				"%d of %s were imported, and then: %w", len(i.result.Imported), console.Count(len(i.todo), "session"), err)
+			return i.stopped(i.todo[at:], err)
 		}
 	}
 	return nil
+}
+
+// stopped tells of an import that ended before the sessions left.
+func (i *importing) stopped(left []int, err error) error {
+	if len(i.result.Imported) == 0 {
+		return fault.New(storeKind(err), "", "nothing was imported: %w", err)
+	}
+	f := fault.New(storeKind(err), "the same command with --skip-existing imports the others",
+		"%d of %s were imported, and then: %w", len(i.result.Imported), console.Count(len(i.todo), "session"), err)
+	var done, missing []string
+	for _, s := range i.result.Imported {
+		done = append(done, s.ID)
+	}
+	for _, n := range left {
+		missing = append(missing, i.export.Sessions()[n].Session)
+	}
+	const shown = 20
+	f.Detail = "imported: " + someQuoted(done, shown) + "\nnot imported: " + someQuoted(missing, shown)
+	return f
 }
 
 func (i *importing) print() {
@@ -281,6 +298,15 @@ func (a *app) importSource(ctx context.Context, name string) (from io.ReaderAt, 
 		return nil, 0, nil, cannot(err)
 	}
 	return copied, size, func() { _ = copied.Close() }, nil
+}
+
+// someQuoted lists at most so many names, and says how many more there are.
+func someQuoted(names []string, limit int) string {
+	list := strings.Join(quotedAll(names[:min(len(names), limit)]), ", ")
+	if more := len(names) - limit; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return list
 }
 
 func quotedAll(names []string) []string {
