@@ -18,8 +18,9 @@ type Desired struct {
 type Want struct {
 	Agent    string
 	Replicas int
-	Code     string // source hash that its replicas shall run
-	Settings string // identifies the settings that they shall be started with
+	Code     string    // source hash that its replicas shall run
+	Settings string    // identifies the settings that they shall be started with
+	Named    []Setting // the same, for the cause of a step
 }
 
 // Op is what was asked for.
@@ -251,6 +252,9 @@ func replaceCause(at []Replica, want Want) string {
 		return "what runs there never got ready"
 	case at[old].Code != want.Code:
 		return "its code changed"
+	}
+	if what := changes(at[old].Named, want.Named); what != "" {
+		return what
 	}
 	return "its settings changed"
 }

@@ -9,7 +9,7 @@ import (
 const here = "127.0.0.1:8080"
 
 func bot(replicas int, code, settings string) Desired {
-	return Desired{Gateway: here, Agents: []Want{{"bot", replicas, code, settings}}}
+	return Desired{Gateway: here, Agents: []Want{{"bot", replicas, code, settings, nil}}}
 }
 
 func running(replicas ...Replica) Observed {
@@ -21,6 +21,40 @@ func replica(name string, generation int, code, settings string) Replica {
 	return Replica{Agent: agent, Name: name, Generation: generation, State: Ready, Serving: true, Code: code, Settings: settings}
 }
 
+func named(d Desired, settings ...Setting) Desired {
+	d.Agents[0].Named = settings
+	return d
+}
+
+func (r Replica) named(settings ...Setting) Replica {
+	r.Named = settings
+	return r
+}
+
+func set(name, value string) Setting    { return Setting{Name: name, Value: value} }
+func secret(name, value string) Setting { return Setting{Name: name, Value: value, Secret: true} }
+
+// A value of an environment variable is in no cause, whatever becomes of it.
+func TestChangesHideSecrets(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		old, now []Setting
+		want     string
+	}{
+		{nil, nil, ""},
+		{[]Setting{set("drain", "2m0s")}, []Setting{set("drain", "2m0s")}, ""},
+		{nil, []Setting{secret("KEY", "hidden")}, "KEY is new"},
+		{[]Setting{secret("KEY", "hidden")}, nil, "KEY is gone"},
+		{[]Setting{secret("KEY", "hidden")}, []Setting{secret("KEY", "hush")}, "KEY changed"},
+		{[]Setting{secret("KEY", "hidden")}, []Setting{set("KEY", "hush")}, "KEY changed"},
+		{nil, []Setting{secret("A", ""), secret("B", ""), secret("C", ""), secret("D", ""), secret("E", "")}, "A is new, B is new, C is new, and 2 more"},
+	} {
+		if got := changes(c.old, c.now); got != c.want {
+			t.Errorf("%v → %v: %q, want %q", c.old, c.now, got, c.want)
+		}
+	}
+}
+
 func (r Replica) in(state State, serving bool) Replica {
 	r.State, r.Serving = state, serving
 	return r
@@ -28,7 +62,7 @@ func (r Replica) in(state State, serving bool) Replica {
 
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	two := Desired{Gateway: here, Agents: []Want{{"bot", 1, "c1", "s1"}, {"ops", 1, "c2", "s1"}}}
+	two := Desired{Gateway: here, Agents: []Want{{"bot", 1, "c1", "s1", nil}, {"ops", 1, "c2", "s1", nil}}}
 	moved := bot(1, "c1", "s1")
 	moved.Gateway = "127.0.0.1:9090"
 	for _, tt := range []struct {
@@ -67,6 +101,15 @@ switch routes  bot-1.2           these are ready and as desired
 confirm        bot               done means that clients get answers
 stop           bot-1.1           replaced by bot-1.2
 `, nil},
+		{"changed settings that have names", named(bot(1, "c1", "s2"), set("turn_timeout", "30s"), set("gateway.hosts", "bot.test"), secret("MODEL_KEY", "b")),
+			running(replica("bot-1", 1, "c1", "s1").named(set("turn_timeout", "1m40s"), set("gateway.hosts", ""), secret("MODEL_KEY", "a"))), OpUp, `
+build          bot               turn_timeout 1m40s → 30s, gateway.hosts none → bot.test, MODEL_KEY changed
+start          bot-1.2           turn_timeout 1m40s → 30s, gateway.hosts none → bot.test, MODEL_KEY changed
+await          bot-1.2           it gets requests only when it is ready
+switch routes  bot-1.2           these are ready and as desired
+confirm        bot               done means that clients get answers
+stop           bot-1.1           replaced by bot-1.2
+`, nil},
 		{"a replica that is being restarted is waited for", bot(1, "c1", "s1"),
 			running(replica("bot-1", 1, "c1", "s1").in(Failing, true)), OpUp, `
 await          bot-1.1           it is failing
@@ -86,7 +129,7 @@ stop           bot-1.1           replaced by bot-1.2
 			running(replica("bot-1", 1, "c1", "s1"), replica("bot-1", 2, "c2", "s1").in(Failing, false)), OpUp, `
 stop           bot-1.2           replaced by bot-1.1
 `, nil},
-		{"C18: a project that was moved", Desired{"/new", here, []Want{{"bot", 1, "c1", "s1"}}}, running(replica("bot-1", 1, "c1", "s1")), OpUp, `
+		{"C18: a project that was moved", Desired{"/new", here, []Want{{"bot", 1, "c1", "s1", nil}}}, running(replica("bot-1", 1, "c1", "s1")), OpUp, `
 switch routes  bot-1.1           the project moved to /new
 `, nil},
 		{"a gateway without anything", bot(1, "c1", "s1"), running(), OpUp, `
@@ -128,7 +171,7 @@ switch routes  bot-1.2 ops-1.1   these are ready and as desired
 confirm        bot               done means that clients get answers
 stop           bot-1.1           replaced by bot-1.2
 `, []string{"bot"}},
-		{"restart of all, in one switch", Desired{Gateway: here, Agents: []Want{{"bot", 2, "c1", "s1"}, {"ops", 1, "c2", "s1"}}},
+		{"restart of all, in one switch", Desired{Gateway: here, Agents: []Want{{"bot", 2, "c1", "s1", nil}, {"ops", 1, "c2", "s1", nil}}},
 			running(replica("bot-1", 1, "c1", "s1"), replica("bot-2", 1, "c1", "s1"), replica("ops-1", 7, "c2", "s1")), OpRestart, `
 build          bot               restart was asked for
 build          ops               restart was asked for
@@ -145,7 +188,7 @@ stop           bot-1.1           replaced by bot-1.2
 stop           bot-2.1           replaced by bot-2.2
 stop           ops-1.7           replaced by ops-1.8
 `, nil},
-		{"restart says what else changed", two,
+		{"restart of one applies what changed of the others, and says so", two,
 			running(replica("bot-1", 1, "c0", "s1"), replica("ops-1", 1, "c2", "s0")), OpRestart, `
 build          bot               its code changed
 build          ops               its settings changed

@@ -36,10 +36,11 @@ type Replica struct {
 	PID        int
 	Start      string // of PID: tells it from every other process of that number
 	Started    time.Time
-	Restarts   int    // of this generation: exits that nobody asked for
-	Code       string // source hash of what it runs
-	Settings   string // identifies the settings that it was started with
-	Detail     string // why, when it is Failing, Waiting or LeftBehind
+	Restarts   int       // of this generation: exits that nobody asked for
+	Code       string    // source hash of what it runs
+	Settings   string    // identifies the settings that it was started with
+	Named      []Setting // the same, for the cause of a step; nil when that is not known
+	Detail     string    // why, when it is Failing, Waiting or LeftBehind
 }
 
 // State of a replica.

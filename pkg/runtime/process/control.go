@@ -41,6 +41,7 @@ type startRequest struct {
 	WorkDir  string
 	Code     string
 	Settings string
+	Named    []runtime.Setting
 	Inherit  []string // the environment below Env
 	Env      turn.Env // without what belongs to one process: where it listens, its lifeline
 	Grace    time.Duration

@@ -300,7 +300,7 @@ func (k *keeper) observe() runtime.Replica {
 	defer k.mu.Unlock()
 	r := runtime.Replica{
 		Agent: k.Agent, Name: k.Replica, Generation: k.Generation,
-		State: k.state, Restarts: k.restarts, Code: k.Code, Settings: k.Settings,
+		State: k.state, Restarts: k.restarts, Code: k.Code, Settings: k.Settings, Named: k.Named,
 	}
 	if k.child != nil {
 		r.PID, r.Start, r.Started = k.child.record.PID, k.child.record.Start, k.child.started

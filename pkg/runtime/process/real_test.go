@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -99,7 +100,7 @@ func TestC08_C09_C18_ARealProject(t *testing.T) {
 	if f, ok := asFault(err); !ok || f.Kind != fault.Failed || !strings.Contains(f.Detail, "turn.go:") {
 		t.Errorf("up: %v", err)
 	}
-	if after := r.replica(); after != before {
+	if after := r.replica(); !reflect.DeepEqual(after, before) {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
 	remembers()

@@ -3,6 +3,7 @@ package process
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -33,7 +34,7 @@ func TestRestartStartsFirst(t *testing.T) {
 	if !report.Changed || len(report.Replaced) != 1 || report.Replaced[0] != want {
 		t.Errorf("report: %+v, want %+v", report, want)
 	}
-	if bot.Generation != 2 || bot.State != runtime.Ready || bot.PID == was.PID || after.Replicas[1] != before.Replicas[1] {
+	if bot.Generation != 2 || bot.State != runtime.Ready || bot.PID == was.PID || !reflect.DeepEqual(after.Replicas[1], before.Replicas[1]) {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
 	if got := <-slow; !strings.HasPrefix(got, "200 c1 ") {
@@ -63,7 +64,7 @@ func TestRestartThatFailsLeavesTheOldOneServing(t *testing.T) {
 	if f, ok := asFault(err); !ok || f.Kind != fault.Failed || !strings.Contains(f.Detail, "broken") {
 		t.Errorf("restart: %v", err)
 	}
-	if after := r.replica(); after != before {
+	if after := r.replica(); !reflect.DeepEqual(after, before) {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
 	r.mustTurn("bot", "")
@@ -91,11 +92,11 @@ func TestPlanChangesNothing(t *testing.T) {
 	// What flisk.yaml changes is part of the settings.
 	r.o.Stack.Agents[0].TurnTimeout++
 	plan, err := r.driver().Plan(t.Context(), runtime.OpUp)
-	if err != nil || len(plan) != 6 || plan[1].Cause != "its settings changed" {
+	if err != nil || len(plan) != 6 || plan[1].Cause != "turn_timeout 5s → 5.000000001s" {
 		t.Errorf("plan of changed settings: %v\n%s", err, plan)
 	}
 	r.o.Stack.Agents[0].TurnTimeout--
-	if after := r.replica(); after != before {
+	if after := r.replica(); !reflect.DeepEqual(after, before) {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
 	if _, err := r.driver().Plan(t.Context(), runtime.OpRestart, "nobody"); fault.KindOf(err) != fault.Usage {

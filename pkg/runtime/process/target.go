@@ -3,8 +3,10 @@ package process
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,6 +35,7 @@ type targetAgent struct {
 	stack.Agent
 	code     string
 	settings string
+	named    []runtime.Setting
 	binary   string
 	inherit  []string
 	env      turn.Env
@@ -62,13 +65,39 @@ func (d *Driver) target(volumeID string) (target, error) {
 		settings := hashOf(slices.Concat(env.Encode(), []string{a.Dir, a.StopGrace.String()}, vars))
 		env.Code = code
 		t.agents = append(t.agents, targetAgent{
-			Agent: a, code: code, settings: settings,
+			Agent: a, code: code, settings: settings, named: named(s, a, d.place.volume, volumeID, vars),
 			binary:  filepath.Join(d.place.build, a.Name+"-"+code),
 			inherit: slices.Concat(withoutFlisk(d.o.Env), withoutFlisk(vars)),
 			env:     env,
 		})
 	}
 	return t, nil
+}
+
+// named are the settings of an agent as people know them. Of the environment only
+// the names are shown; the hashes of its values never leave the control socket,
+// which carries the values, too.
+func named(s stack.Stack, a stack.Agent, place, volumeID string, vars []string) []runtime.Setting {
+	out := []runtime.Setting{
+		{Name: "path", Value: a.Dir},
+		{Name: "turn_timeout", Value: a.TurnTimeout.String()},
+		{Name: "drain", Value: a.Drain.String()},
+		{Name: "on_busy", Value: a.OnBusy},
+		{Name: "require_session_id", Value: strconv.FormatBool(a.RequireSession)},
+		{Name: "max_body", Value: strconv.FormatInt(a.MaxBody, 10)},
+		{Name: "gateway.hosts", Value: strings.Join(s.Gateway.Hosts, " ")},
+		{Name: "volume", Value: place},
+		{Name: "volume id", Value: volumeID},
+	}
+	env := map[string]string{} // the last one of a name counts
+	for _, v := range vars {
+		name, value, _ := strings.Cut(v, "=")
+		env[name] = value
+	}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, runtime.Setting{Name: name, Value: hashOf([]string{name, env[name]}), Secret: true})
+	}
+	return out
 }
 
 // withoutFlisk leaves out what would tell an agent about other surroundings
@@ -87,7 +116,7 @@ func hashOf(list []string) string {
 func (t target) desired() runtime.Desired {
 	out := runtime.Desired{Dir: t.dir, Gateway: address(t.gateway)}
 	for _, a := range t.agents {
-		out.Agents = append(out.Agents, runtime.Want{Agent: a.Name, Replicas: a.Replicas, Code: a.code, Settings: a.settings})
+		out.Agents = append(out.Agents, runtime.Want{Agent: a.Name, Replicas: a.Replicas, Code: a.code, Settings: a.settings, Named: a.named})
 	}
 	return out
 }
@@ -99,7 +128,7 @@ func (t target) agent(name string) targetAgent {
 // start is the request that starts a generation of one of an agent's replicas.
 func (a targetAgent) start(ref runtime.Ref) startRequest {
 	return startRequest{
-		Ref: ref, Binary: a.binary, WorkDir: a.Dir, Code: a.code, Settings: a.settings,
+		Ref: ref, Binary: a.binary, WorkDir: a.Dir, Code: a.code, Settings: a.settings, Named: a.named,
 		Inherit: a.inherit, Env: a.env, Grace: a.StopGrace,
 	}
 }

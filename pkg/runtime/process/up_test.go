@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,7 +68,7 @@ func TestC19_SecondUpIsANoOp(t *testing.T) {
 		t.Errorf("a second up changed something: %+v", report)
 	}
 	after := r.observe()
-	if len(after.Replicas) != 1 || after.Replicas[0] != before.Replicas[0] || after.Routes != before.Routes {
+	if len(after.Replicas) != 1 || !reflect.DeepEqual(after.Replicas[0], before.Replicas[0]) || after.Routes != before.Routes {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
 }
@@ -300,7 +301,7 @@ func TestC08_ABrokenChangeLeavesTheOldOneServing(t *testing.T) {
 		t.Errorf("up: %v", err)
 	}
 	after := r.observe()
-	if len(after.Replicas) != 1 || after.Replicas[0] != before.Replicas[0] {
+	if len(after.Replicas) != 1 || !reflect.DeepEqual(after.Replicas[0], before.Replicas[0]) {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
 	if got := r.mustTurn("bot", ""); !strings.HasPrefix(got, "c1 ") {
