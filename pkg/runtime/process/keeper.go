@@ -83,6 +83,7 @@ func newKeeper(r startRequest, dir *os.Root, log *logFile, say func(string), h h
 // its last process and everything in its group is gone.
 func (k *keeper) run() {
 	backoff := firstBackoff
+	var crashes burst
 	for n := 0; ; n++ {
 		k.update(func() { k.tail = nil })
 		c, err := k.launch(n)
@@ -98,7 +99,9 @@ func (k *keeper) run() {
 		}
 		if wasReady {
 			backoff = firstBackoff
-			k.note("ended (" + k.lastExit() + "); starting it again")
+			if text := crashes.ended(k.lastExit(), time.Since(c.started)); text != "" {
+				k.note(text + "; starting it again")
+			}
 			continue
 		}
 		k.update(func() {

@@ -1,0 +1,33 @@
+package process
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestBurstIsToldOnceInAWhile(t *testing.T) {
+	t.Parallel()
+	var b burst
+	told := func(n int, exit string, lived time.Duration) (at []int) {
+		for i := range n {
+			if b.ended(exit, lived) != "" {
+				at = append(at, i+1)
+			}
+		}
+		return at
+	}
+	if at := told(1050, "exit status 1", time.Second); !slices.Equal(at, []int{1, 2, 3, 10, 100, 1000}) {
+		t.Errorf("told of the ends %v", at)
+	}
+	if at := told(4, "exit status 2", time.Second); !slices.Equal(at, []int{1, 2, 3}) {
+		t.Errorf("told of the ends %v that are others", at)
+	}
+	if at := told(5, "exit status 2", calm); len(at) != 5 {
+		t.Errorf("told of the ends %v after long lives", at)
+	}
+	b = burst{exit: "x", ends: 9}
+	if got, want := b.ended("x", 0), "ended (x), 10 times in a row soon after it was ready"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
