@@ -24,10 +24,18 @@ import (
 // while one that is missed runs stale code.
 var ignored = []string{
 	".git", ".idea", ".flisk", // directories of tools, flisk's own among them
+	"*" + ExportSuffix, "*" + ReportSuffix,
 	".*.sw?", "*~", "4913", ".#*", "#*#", "*___jb_tmp___", "*___jb_old___", // editors
 	"__pycache__", "*.pyc", "node_modules", ".venv",
 	"*.log", "*.sqlite*",
 }
+
+// The names that keep what people let flisk write into a project, exports of
+// conversations and reports, apart from its code.
+const (
+	ExportSuffix = ".flisk.jsonl"
+	ReportSuffix = ".flisk.xml"
+)
 
 // generated are what flisk writes into the top directory of a project.
 var generated = []string{"compose.yaml", "traefik"}
