@@ -21,7 +21,11 @@ func listen(g stack.Gateway) (net.Listener, error) {
 	const hint = "set gateway.port in flisk.yaml to a free one"
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fault.New(fault.Environment, "stop that, or "+hint, "port %d is in use%s", g.Port, byHolder(g.Port))
+		holder, stop := byHolder(g.Port), "stop that, or "
+		if holder == "" {
+			stop = fmt.Sprintf("find out who has it (lsof -i :%d, perhaps as root), or ", g.Port)
+		}
+		return nil, fault.New(fault.Environment, stop+hint, "port %d is in use%s", g.Port, holder)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fault.New(fault.Environment, hint+", 1024 or above", "port %d may not be used by this user: %w", g.Port, err)
 	case err != nil:
