@@ -121,6 +121,9 @@ func newRoot(a *app) *cobra.Command {
 	root.Flags().BoolVar(&version, "version", false, "the same as flisk version")
 	a.global.bind(root.PersistentFlags())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := refuseJSON(cmd); err != nil { // before the environment: that is for all commands
+			return err
+		}
 		return a.global.fromEnvironment(root.PersistentFlags(), a.getenv)
 	}
 	root.AddCommand(

@@ -3,8 +3,11 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -58,9 +61,10 @@ type ConfigAgentJSON struct {
 	StopGrace      string   `json:"stop_grace"` // from SIGTERM to SIGKILL; follows from drain
 	OnBusy         string   `json:"on_busy"`    // "queue" or "reject"
 	RequireSession bool     `json:"require_session_id"`
-	MaxBody        int64    `json:"max_body"`     // bytes
-	EnvFiles       []string `json:"env_files"`    // absolute; they need not exist
-	WatchIgnore    []string `json:"watch_ignore"` // patterns of files that count for nothing
+	MaxBody        int64    `json:"max_body"`          // bytes
+	EnvFiles       []string `json:"env_files"`         // absolute
+	MissingEnv     []string `json:"missing_env_files"` // those of them that are not there, which is no error
+	WatchIgnore    []string `json:"watch_ignore"`      // patterns of files that count for nothing
 }
 
 // ConfigVerifyJSON is what a verification sends.
@@ -120,10 +124,18 @@ func configOf(p *project.Project, s stack.Stack) ConfigJSON {
 			Name: a.Name, Dir: a.Dir, TurnURL: s.Gateway.URL() + turn.TurnPath(a.Name), Replicas: a.Replicas,
 			TurnTimeout: a.TurnTimeout.String(), Drain: a.Drain.String(), StopGrace: a.StopGrace.String(),
 			OnBusy: a.OnBusy, RequireSession: a.RequireSession, MaxBody: a.MaxBody,
-			EnvFiles: append([]string{}, a.EnvFiles...), WatchIgnore: append([]string{}, a.WatchIgnore...),
+			EnvFiles: append([]string{}, a.EnvFiles...), MissingEnv: missing(a.EnvFiles), WatchIgnore: append([]string{}, a.WatchIgnore...),
 		})
 	}
 	return v
+}
+
+// missing are the files that do not exist.
+func missing(files []string) []string {
+	return slices.DeleteFunc(append([]string{}, files...), func(file string) bool {
+		_, err := os.Stat(file)
+		return !errors.Is(err, fs.ErrNotExist)
+	})
 }
 
 func (a *app) printConfig(v ConfigJSON) {
@@ -159,7 +171,11 @@ func (a *app) printConfig(v ConfigJSON) {
 			fields = append(fields, field("sessions", "must be named", console.Never))
 		}
 		for _, file := range agent.EnvFiles {
-			fields = append(fields, field("env file", file, console.Middle))
+			text := file
+			if slices.Contains(agent.MissingEnv, file) {
+				text += " (not there)"
+			}
+			fields = append(fields, field("env file", text, console.Middle))
 		}
 		if len(agent.WatchIgnore) > 0 {
 			fields = append(fields, field("ignores", strings.Join(agent.WatchIgnore, ", "), console.Never))

@@ -47,7 +47,7 @@ type ErrorJSON struct {
 type ErrorBody struct {
 	Message  string `json:"message"`           // what, which and why
 	Hint     string `json:"hint,omitempty"`    // what to do next
-	Detail   string `json:"detail,omitempty"`  // output of another program that belongs to it
+	Detail   string `json:"detail,omitempty"`  // what belongs to it: another program's output, where a problem is explained
 	ExitCode int    `json:"exit_code"`         // of this command
 	Problem  string `json:"problem,omitempty"` // when an agent or a gateway answered: the code of docs/PROBLEMS.md
 	Session  string `json:"session_id,omitempty"`
@@ -67,6 +67,10 @@ func (a *app) report(err error, asJSON bool) int {
 			t.describe(&body)
 		}
 		_ = encode(a.streams.Err.Raw(), ErrorJSON{body}, "") // nobody is left to tell
+		return int(f.Kind)
+	}
+	if errors.Is(err, errDeclined) {
+		_, _ = io.WriteString(a.streams.Err, console.Fold(console.Line(f.Message), a.streams.Err.Columns(), "")+"\n")
 		return int(f.Kind)
 	}
 	if problems, ok := errors.AsType[project.Problems](err); ok && a.streams.Err.Columns() > 0 {

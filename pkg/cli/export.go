@@ -19,6 +19,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
@@ -63,9 +64,10 @@ func newSessionsExport(a *app) *cobra.Command {
 			"conversations of the project are exported. One that cannot be read is left out and named, and the exit code " +
 			"is 1; when none can be read, nothing is written.\n\n" +
 			"FILE appears whole, and when it is on disk. One that exists is replaced after a question, and never by an " +
-			"export that lacks a session.",
+			"export that lacks a session. In a project, name it so that it ends in .flisk.jsonl: every other file there " +
+			"counts as code, and is for git.",
 		Example: examples(
-			"flisk sessions export -o backup.jsonl", "every conversation of the project",
+			"flisk sessions export -o backup.flisk.jsonl", "every conversation of the project",
 			"flisk sessions export s1 | jq .", "look at one",
 			"flisk sessions export | ssh host flisk -C bot sessions import -", "move them to another machine",
 		),
@@ -130,6 +132,9 @@ func runSessionsExport(ctx context.Context, a *app, o exportOptions) error {
 		console.Field{Label: "to", Value: console.Cell{Text: result.File}, Shrink: console.Middle},
 	)
 	a.printLeft(result)
+	if rel, err := filepath.Rel(p.project.Dir, result.File); err == nil && filepath.IsLocal(rel) && !project.Ignored(filepath.ToSlash(rel)) {
+		a.streams.Err.Note("note", console.Warn, fmt.Sprintf("%s is in the project and counts as code; what ends in %s does not", filepath.Base(result.File), project.ExportSuffix))
+	}
 	return result.incomplete()
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -182,7 +183,7 @@ func (h *helpPage) flags(title string, flags *pflag.FlagSet) {
 		if f.Name == "help" {
 			usage = "show this"
 		}
-		if f.Value.Type() != "bool" && f.DefValue != "" && f.DefValue != "0" {
+		if f.Value.Type() != "bool" && !slices.Contains([]string{"", "0", "[]"}, f.DefValue) {
 			usage += fmt.Sprintf(" (default %s)", f.DefValue)
 		}
 		entries = append(entries, entry{term, usage})

@@ -48,8 +48,8 @@ func newSessionsImport(a *app) *cobra.Command {
 			"It makes no difference whether anything runs. With --agent all of it becomes that agent's: the way to " +
 			"rename an agent without losing its conversations.",
 		Example: examples(
-			"flisk sessions import backup.jsonl", "bring back what is not there any more",
-			"flisk sessions import backup.jsonl --skip-existing", "only what is missing",
+			"flisk sessions import backup.flisk.jsonl", "bring back what is not there any more",
+			"flisk sessions import backup.flisk.jsonl --skip-existing", "only what is missing",
 			"flisk sessions export --agent bot | flisk sessions import - --agent clerk", "give them to another agent",
 		),
 		Args: positional(1, "FILE"),

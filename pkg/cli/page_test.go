@@ -102,7 +102,7 @@ func (p *page) write() {
 	p.line("\n## JSON\n")
 	p.line("With `--json` a command prints one JSON value on stdout, and nothing else there. Fields may be added; those that " +
 		"are here keep their names and meanings. A time is RFC 3339. Where a field may be missing it says so. " +
-		"When a command fails, stderr holds one line:\n")
+		"`flisk help` and `flisk completion` print text and refuse it (exit code 2). When a command fails, stderr holds one line:\n")
 	p.table(reflect.TypeFor[ErrorJSON]())
 	for _, c := range leaves(root) {
 		p.command(c)
@@ -123,9 +123,7 @@ func leaves(root *cobra.Command) (found []*cobra.Command) {
 func (p *page) command(c *cobra.Command) {
 	p.line("\n## %s\n", c.CommandPath())
 	about := c.Long
-	if c.Name() == "completion" { // cobra's own words are about itself
-		about = sentence(c.Short) + " Its help says where that goes: flisk completion SHELL --help."
-	} else if about == "" {
+	if about == "" {
 		about = sentence(c.Short)
 	}
 	p.line("%s\n", strings.TrimSpace(about))
@@ -133,7 +131,7 @@ func (p *page) command(c *cobra.Command) {
 	if _, arguments, ok := strings.Cut(c.Use, " "); ok {
 		usage += " " + arguments
 	} else if c.Name() == "completion" {
-		usage += " bash|fish|powershell|zsh"
+		usage += " bash|fish|zsh"
 	}
 	p.line("    %s [FLAGS]", usage)
 	if c.LocalNonPersistentFlags().HasAvailableFlags() {

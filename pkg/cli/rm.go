@@ -34,11 +34,11 @@ func newSessionsRm(a *app) *cobra.Command {
 		Use:   "rm SESSION…",
 		Short: "remove conversations for good",
 		Long: "Remove conversations, after showing what goes and asking. The ids then begin empty. A turn that is " +
-			"running in one of them is waited for.\n\n" +
+			"running in one of them is waited for. Whoever answers no removes nothing; the exit code is 1 then.\n\n" +
 			"There is no way back but an export that was made before.",
 		Example: examples(
 			"flisk sessions rm s1", "remove one, after a question",
-			"flisk sessions export s1 -o s1.jsonl", "keep a copy first",
+			"flisk sessions export s1 -o s1.flisk.jsonl", "keep a copy first",
 			"flisk sessions rm s1 s2 --yes", "for a script",
 		),
 		Args: atLeast("SESSION"),

@@ -65,7 +65,7 @@ func newSessions(a *app) *cobra.Command {
 		Example: examples(
 			"flisk sessions list", "every conversation, the latest first",
 			"flisk sessions show s1", "read one",
-			"flisk sessions export -o backup.jsonl", "keep a copy of all of them",
+			"flisk sessions export -o backup.flisk.jsonl", "keep a copy of all of them",
 		),
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return group(a, cmd, args) },

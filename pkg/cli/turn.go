@@ -209,7 +209,10 @@ func (a *app) turnFault(err error) error {
 	}
 	f := &fault.Fault{Kind: fault.Failed, Message: failed.Error(), Detail: failed.body, Err: failed}
 	if failed.problem != nil {
-		f.Kind, f.Hint = a.problemHint(failed.problem.Code, failed.message)
+		code := failed.problem.Code
+		f.Kind, f.Hint = a.problemHint(code, failed.message)
+		f.Message = string(code) + ": " + f.Message
+		f.Detail = "see " + code.URI()
 		return f
 	}
 	switch {
@@ -251,12 +254,12 @@ func (a *app) problemHint(code turn.Code, m message) (fault.Kind, string) {
 	case turn.SessionRequired:
 		return fault.Usage, "name a session: -s ID"
 	case turn.BadSessionID, turn.BadTurnKey, turn.BadRequest, turn.NotJSON, turn.TooLarge:
-		return fault.Usage, ""
+		return fault.Usage, code.Advice()
 	case turn.AgentLost, turn.CommitUnknown, turn.Draining, turn.NotReady, turn.Unavailable:
 		return fault.Failed, a.sendAgain(m)
 	case turn.Busy, turn.SessionBusy, turn.QueueFull:
 		return fault.Failed, "wait for the other turn; " + a.sendAgain(m)
-	case turn.RunFailed, turn.ReplyTooLarge, turn.StateMismatch:
+	case turn.RunFailed:
 		return fault.Failed, "see its log: " + a.command("logs "+m.agent)
 	case turn.TurnTimeout:
 		return fault.Failed, "raise turn_timeout in flisk.yaml, or make the turn shorter"
@@ -265,7 +268,7 @@ func (a *app) problemHint(code turn.Code, m message) (fault.Kind, string) {
 	case turn.SessionDamaged:
 		return fault.Failed, "other sessions are not affected; the file is named by: " + a.command("sessions list")
 	default:
-		return fault.Failed, ""
+		return fault.Failed, code.Advice()
 	}
 }
 

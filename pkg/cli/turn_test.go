@@ -95,6 +95,20 @@ func TestTurnJSON(t *testing.T) {
 	}
 }
 
+// A problem of the contract is named, and where it is explained.
+func TestTurnNamesTheProblem(t *testing.T) {
+	t.Parallel()
+	driver := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		(&turn.Problem{Code: turn.StateMismatch, Detail: "no field"}).Write(w)
+	})
+	got := run{driver: driver}.do(t, "turn", "hi", "-s", "s1", "-C", projectDir(t, false))
+	want := "flisk: state-mismatch: " + turn.StateMismatch.Title() + ": no field\n  see " + turn.StateMismatch.URI() +
+		"\nhint: " + turn.StateMismatch.Advice() + "\n"
+	if got.code != 1 || got.err != want {
+		t.Errorf("got %+v, want\n%s", got, want)
+	}
+}
+
 func TestTurnPicksTheAgent(t *testing.T) {
 	t.Parallel()
 	one, two := projectDir(t, false), projectDir(t, true)
@@ -195,11 +209,11 @@ func TestTurnProblems(t *testing.T) {
 		message string
 		hint    string
 	}{
-		{turn.KeyReused, 2, "flisk: the turn key was used with another input", "hint: send the same input, or leave --key away"},
-		{turn.RunFailed, 1, "flisk: the agent's code failed; nothing was committed", "hint: see its log: flisk -C " + shellWord(dir) + " logs bot"},
-		{turn.TurnTimeout, 1, "flisk: the turn took too long; nothing was committed", "hint: raise turn_timeout in flisk.yaml"},
-		{turn.SessionDamaged, 1, "flisk: the session's file is damaged", "hint: other sessions are not affected"},
-		{turn.QueueFull, 1, "flisk: too many turns wait for this session", "--key k1 -s s1"},
+		{turn.KeyReused, 2, "the turn key was used with another input", "hint: send the same input, or leave --key away"},
+		{turn.RunFailed, 1, "the agent's code failed; nothing was committed", "hint: see its log: flisk -C " + shellWord(dir) + " logs bot"},
+		{turn.TurnTimeout, 1, "the turn took too long; nothing was committed", "hint: raise turn_timeout in flisk.yaml"},
+		{turn.SessionDamaged, 1, "the session's file is damaged", "hint: other sessions are not affected"},
+		{turn.QueueFull, 1, "too many turns wait for this session", "--key k1 -s s1"},
 	} {
 		t.Run(string(c.code), func(t *testing.T) {
 			t.Parallel()
@@ -208,7 +222,7 @@ func TestTurnProblems(t *testing.T) {
 			})
 			got := run{driver: driver, terminal: true}.do(t, "turn", "hi", "-C", dir, "-s", "s1", "--key", "k1")
 			flat := strings.Join(strings.Fields(got.err), " ")
-			if got.code != c.exit || got.out != "" || !strings.HasPrefix(flat, c.message) ||
+			if got.code != c.exit || got.out != "" || !strings.HasPrefix(flat, "flisk: "+string(c.code)+": "+c.message) ||
 				!strings.Contains(flat, c.hint) || strings.Contains(got.err, "\x1b[31m") {
 				t.Errorf("got %+v", got)
 			}

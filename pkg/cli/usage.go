@@ -56,20 +56,6 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return fault.New(fault.Usage, hint, "there is no command %q", cmd.CommandPath()+" "+name)
 }
 
-// describeCompletion gives cobra's own command a description in the style of the
-// others.
-func describeCompletion(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		if c.Name() == "completion" {
-			c.Short = "write a completion script for a shell"
-			for _, shell := range c.Commands() {
-				shell.Short = "for " + shell.Name()
-			}
-		}
-	}
-}
-
 // flagFault words the errors of the flag parser.
 func flagFault(cmd *cobra.Command, err error) error {
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
