@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"unsafe"
 )
 
 // weave says what the conversation is after a turn: the first kept of the
@@ -63,20 +62,15 @@ func matchEarlier(earlier, left []Message) (kept int, moved map[int]bool, past i
 }
 
 // sameStart is a number of messages at the beginning that were not even moved,
-// found without looking at them one by one: most turns leave a long conversation
-// as it was. Messages of the same bytes in memory are the same.
+// found without looking at them one by one: a turn that only appends leaves a
+// long conversation as it was.
 func sameStart(a, b []Message) int {
 	const chunk = 64
 	n := 0
-	for n+chunk <= min(len(a), len(b)) && bytes.Equal(inMemory(a[n:n+chunk]), inMemory(b[n:n+chunk])) {
+	for n+chunk <= min(len(a), len(b)) && identical(a[n:n+chunk], b[n:n+chunk]) {
 		n += chunk
 	}
 	return n
-}
-
-// inMemory is what a slice of at least one message consists of.
-func inMemory(m []Message) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(m))), len(m)*int(unsafe.Sizeof(m[0])))
 }
 
 func sameMessage(a, b Message) bool {

@@ -80,7 +80,8 @@ func (e *engine) stop() {
 // do answers one request. On success it calls deliver once, which writes the
 // answer to the client and reports whether it was written whole; the session is
 // held meanwhile, but not for longer than deliveryWait. Otherwise it returns a
-// *turn.Problem, or ctx's cause when the client left first.
+// *turn.Problem, or ctx's cause when the client left first. deliver may be called
+// in another goroutine, and never after do returned.
 func (e *engine) do(ctx context.Context, req request, deliver func(turn.Result) bool) error {
 	e.holdAt(req, turn.PointAccepted, "")
 	if req.key != "" {
@@ -92,17 +93,27 @@ func (e *engine) do(ctx context.Context, req request, deliver func(turn.Result) 
 			return nil
 		}
 	}
-	f, owner, err := e.join(req)
+	f, owner, err := e.join(req, deliver)
 	if err != nil {
 		return err
 	}
-	delivered := false
-	defer func() {
-		e.leave(f)
-		if owner {
-			f.sent <- delivered
+	if !owner {
+		return e.attend(ctx, f, deliver)
+	}
+	select {
+	case <-f.over:
+	case <-ctx.Done():
+		if e.abandon(f) {
+			return context.Cause(ctx)
 		}
-	}()
+		<-f.over // its answer is on the way, or it has none for anybody
+	}
+	return f.err
+}
+
+// attend answers a request that is attached to another one's flight.
+func (e *engine) attend(ctx context.Context, f *flight, deliver func(turn.Result) bool) error {
+	defer e.leave(f)
 	select {
 	case <-f.done:
 	case <-ctx.Done():
@@ -112,12 +123,13 @@ func (e *engine) do(ctx context.Context, req request, deliver func(turn.Result) 
 		return f.err
 	}
 	result := f.result
-	result.Replayed = result.Replayed || !owner
-	delivered = deliver(result)
+	result.Replayed = true
+	deliver(result)
 	return nil
 }
 
-// fly is the goroutine of a flight, from the queue to the unlocked session.
+// fly takes a flight from the queue to the end of its turn, in a goroutine of
+// its own. The session is unlocked when the flight lands.
 func (e *engine) fly(f *flight) {
 	select {
 	case <-f.head:
@@ -134,9 +146,9 @@ func (e *engine) fly(f *flight) {
 		e.refuse(f, err)
 		return
 	}
-	defer s.Release()
+	f.held = s
 	if t, ok := known(s, f.request); ok {
-		if e.answerKnown(f, t) && f.key == "" && e.deliveredInTime(f) {
+		if e.answerKnown(f, t) && f.key == "" {
 			e.note(f, "delivered", s.Delivered())
 		}
 		return
@@ -146,7 +158,7 @@ func (e *engine) fly(f *flight) {
 		e.answer(f, turn.Result{}, err)
 		return
 	}
-	run, err := e.load(cp, f.request)
+	run, err := e.load(s, cp, f.request)
 	if err != nil {
 		e.answer(f, turn.Result{}, err)
 		return
@@ -190,7 +202,7 @@ func known(s checkpoint.Session, req request) (checkpoint.Turn, bool) {
 }
 
 // answerKnown answers with a turn that is in the store already. It reports
-// whether that was its reply.
+// whether that was its reply, and the client got it while the session was held.
 func (e *engine) answerKnown(f *flight, t checkpoint.Turn) bool {
 	var err error
 	switch {
@@ -199,8 +211,11 @@ func (e *engine) answerKnown(f *flight, t checkpoint.Turn) bool {
 	case t.State == turn.Parked:
 		err = &turn.Problem{Code: turn.NeedsDecision, Detail: t.Reason, TurnID: t.ID}
 	}
-	e.answer(f, resultOf(t, true), err)
-	return err == nil
+	if err != nil {
+		e.answer(f, turn.Result{}, err)
+		return false
+	}
+	return e.deliver(f, resultOf(t, true))
 }
 
 // readOnlyReplay looks for a committed turn without the lock when the lock
@@ -221,16 +236,17 @@ func (e *engine) readOnlyReplay(f *flight, err error) (checkpoint.Turn, bool) {
 	return checkpoint.Turn{}, false
 }
 
-// deliveredInTime waits for the owner's word on its reply, at most deliveryWait.
-func (e *engine) deliveredInTime(f *flight) bool {
-	timer := time.NewTimer(deliveryWait)
-	defer timer.Stop()
-	select {
-	case whole := <-f.sent:
-		return whole
-	case <-timer.C:
+// deliver answers a flight, and writes the answer to its owner. It reports
+// whether that was written whole within deliveryWait; after that the session is
+// let go of, and only the writing goes on.
+func (e *engine) deliver(f *flight, result turn.Result) bool {
+	if !e.answer(f, result, nil) {
 		return false
 	}
+	defer close(f.over)
+	slow := time.AfterFunc(deliveryWait, f.land)
+	whole := f.deliver(result)
+	return slow.Stop() && whole
 }
 
 // note logs a failed write whose loss the design allows for.

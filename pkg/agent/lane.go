@@ -3,8 +3,10 @@ package agent
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
@@ -19,30 +21,33 @@ const maxWaiting = 32
 type lane struct{ flights []*flight }
 
 // flight is one turn on its way through this process. Its goroutine outlives
-// the request that started it once the turn has begun.
+// the request that started it, its owner, once the turn has begun.
 type flight struct {
 	request
-	head   chan struct{}           // closed when the flight is first in its lane
-	waitCx context.Context         // bounds the wait for the session
-	drop   context.CancelCauseFunc // ends waitCx
+	deliver func(turn.Result) bool  // writes the answer to the owner
+	head    chan struct{}           // closed when the flight is first in its lane
+	waitCx  context.Context         // bounds the wait for the session
+	drop    context.CancelCauseFunc // ends waitCx
+	held    checkpoint.Session      // nil until it has the session
+	land    func()                  // gives the session and the place in the lane back, once
 
 	done   chan struct{} // closed when result and err are set
+	over   chan struct{} // closed when, beside that, deliver has returned or will not be called
 	result turn.Result
 	err    error // a *turn.Problem, or errDropped
 
-	sent chan bool // its owner says once whether the reply was written whole
-
 	// Guarded by engine.mu.
-	clients  int  // requests that wait for the answer
-	begun    bool // it now runs to its end, with or without clients
-	answered bool // done is closed
+	clients   int  // requests that wait for the answer
+	abandoned bool // the owner has left
+	begun     bool // it now runs to its end, with or without clients
+	answered  bool // done is closed
 }
 
 type flightKey struct{ session, key string }
 
 // join puts a request in its session's queue, or attaches it to the flight that
 // already carries its turn key. Attached requests have no place in the queue.
-func (e *engine) join(req request) (f *flight, owner bool, err error) {
+func (e *engine) join(req request, deliver func(turn.Result) bool) (f *flight, owner bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if req.key != "" {
@@ -73,9 +78,10 @@ func (e *engine) join(req request) (f *flight, owner bool, err error) {
 
 	f = &flight{
 		request: req,
+		deliver: deliver,
 		head:    make(chan struct{}),
 		done:    make(chan struct{}),
-		sent:    make(chan bool, 1),
+		over:    make(chan struct{}),
 		clients: 1,
 	}
 	limit, tooLong := e.timeout, errWaitedTooLong
@@ -84,6 +90,14 @@ func (e *engine) join(req request) (f *flight, owner bool, err error) {
 	}
 	bounded, cancel := context.WithTimeoutCause(e.ctx, limit, tooLong)
 	f.waitCx, f.drop = context.WithCancelCause(bounded)
+	f.land = sync.OnceFunc(func() {
+		if f.held != nil {
+			f.held.Release()
+		}
+		cancel()
+		e.leaveLane(f)
+		e.flights.add(-1)
+	})
 	l.flights = append(l.flights, f)
 	if len(l.flights) == 1 {
 		close(f.head)
@@ -93,9 +107,7 @@ func (e *engine) join(req request) (f *flight, owner bool, err error) {
 	}
 	e.flights.add(1)
 	go func() {
-		defer e.flights.add(-1)
-		defer e.leaveLane(f)
-		defer cancel()
+		defer f.land()
 		e.fly(f)
 	}()
 	return f, true, nil
@@ -116,11 +128,29 @@ func (e *engine) leaveLane(f *flight) {
 	}
 }
 
-// leave tells a flight that one of its clients is gone. A flight that nobody
-// waits for any more is dropped, unless it has begun.
+// leave tells a flight that one of its clients is gone.
 func (e *engine) leave(f *flight) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.left(f)
+}
+
+// abandon tells a flight that its owner is gone. It reports false when that
+// comes too late: the answer is there, and may be being written.
+func (e *engine) abandon(f *flight) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if f.answered {
+		return false
+	}
+	f.abandoned = true
+	e.left(f)
+	return true
+}
+
+// left drops a flight that nobody waits for any more, unless it has begun; e.mu
+// is held.
+func (e *engine) left(f *flight) {
 	if f.clients--; f.clients == 0 && !f.begun {
 		f.drop(errDropped)
 		// Nobody may attach to a flight that is on its way out.
@@ -141,13 +171,19 @@ func (e *engine) begin(f *flight) error {
 	return nil
 }
 
-// answer publishes what became of a flight to everybody who waits for it.
-func (e *engine) answer(f *flight, result turn.Result, err error) {
+// answer publishes what became of a flight to everybody who waits for it. It
+// reports whether the owner is still there and is to be given the result.
+func (e *engine) answer(f *flight, result turn.Result, err error) (deliver bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f.result, f.err, f.answered = result, err, true
 	e.forget(f)
 	close(f.done)
+	if err != nil || f.abandoned {
+		close(f.over)
+		return false
+	}
+	return true
 }
 
 // forget removes a flight from the index of keys; e.mu is held.

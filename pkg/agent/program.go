@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 )
@@ -13,19 +12,19 @@ import (
 // program is an agent's code without its state type. It decodes a checkpoint
 // for one turn; the execution that it returns runs that turn and says what it
 // leaves behind. An error of the program itself is a mismatch between stored
-// state and code.
-type program func(cp checkpoint.Checkpoint, input json.RawMessage) (execution, error)
+// state and code. last is the view that the turn before left, or nil.
+type program func(cp checkpoint.Checkpoint, last *view, input json.RawMessage) (execution, error)
 
-type execution func(context.Context) (checkpoint.Commit, error)
+// execution returns a view too, if the next turn may have it.
+type execution func(context.Context) (checkpoint.Commit, *view, error)
 
 func newProgram[S any](run Func[S]) program {
-	return func(stored checkpoint.Checkpoint, input json.RawMessage) (execution, error) {
-		// The slice is copied, so that a turn which changes elements in place and
-		// then fails has changed nothing that the store keeps.
+	return func(stored checkpoint.Checkpoint, last *view, input json.RawMessage) (execution, error) {
+		seen := last.next(stored.Messages)
 		cp := &Checkpoint[S]{
 			Session:  stored.Session,
 			Turn:     stored.Turn + 1,
-			Messages: slices.Clip(slices.Clone(stored.Messages)),
+			Messages: seen.messages(),
 		}
 		before := stored.State
 		if before != nil {
@@ -38,27 +37,33 @@ func newProgram[S any](run Func[S]) program {
 				return nil, fmt.Errorf("the zero value of %T does not encode: %w", cp.State, err)
 			}
 		}
-		return func(ctx context.Context) (checkpoint.Commit, error) {
+		return func(ctx context.Context) (checkpoint.Commit, *view, error) {
 			reply, err := run(ctx, cp, Input(bytes.Clone(input)))
 			if err != nil {
-				return checkpoint.Commit{}, err
+				return checkpoint.Commit{}, nil, err
 			}
-			return leaveBehind(stored.Messages, before, cp, input, reply)
+			untouched := seen.untouched(cp.Messages)
+			commit, err := leaveBehind(stored.Messages, untouched, before, cp, input, reply)
+			if err != nil || !untouched || !seen.worthKeeping() {
+				seen = nil
+			}
+			return commit, seen, err
 		}, nil
 	}
 }
 
-// leaveBehind encodes what a turn that succeeded wants to keep.
-func leaveBehind[S any](earlier []Message, before json.RawMessage, cp *Checkpoint[S], input json.RawMessage, reply Reply) (checkpoint.Commit, error) {
+// leaveBehind encodes what a turn that succeeded wants to keep. untouched says
+// that it left the earlier messages as they were and added none.
+func leaveBehind[S any](earlier []Message, untouched bool, before json.RawMessage, cp *Checkpoint[S], input json.RawMessage, reply Reply) (checkpoint.Commit, error) {
 	encodedReply, err := encodeJSON(reply.Value)
 	if err != nil {
 		return checkpoint.Commit{}, fmt.Errorf("cannot encode the reply: %w", err)
 	}
-	kept, added, err := weave(earlier, cp.Messages,
-		Message{Role: roleInput, Content: input},
-		Message{Role: roleReply, Content: encodedReply})
-	if err != nil {
-		return checkpoint.Commit{}, err
+	kept, added := len(earlier), []Message{{Role: roleInput, Content: input}, {Role: roleReply, Content: encodedReply}}
+	if !untouched {
+		if kept, added, err = weave(earlier, cp.Messages, added[0], added[1]); err != nil {
+			return checkpoint.Commit{}, err
+		}
 	}
 	state, err := encodeJSON(cp.State)
 	if err != nil {

@@ -19,11 +19,12 @@ type memory struct {
 // execute runs one turn of run on cp, without an engine.
 func execute[S any](t *testing.T, run Func[S], cp checkpoint.Checkpoint) (checkpoint.Commit, error) {
 	t.Helper()
-	x, err := newProgram(run)(cp, json.RawMessage(`"in"`))
+	x, err := newProgram(run)(cp, nil, json.RawMessage(`"in"`))
 	if err != nil {
 		return checkpoint.Commit{}, err
 	}
-	return x(t.Context())
+	commit, _, err := x(t.Context())
+	return commit, err
 }
 
 func TestStateIsCommittedOnlyIfChanged(t *testing.T) {

@@ -7,24 +7,32 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
-// runTurn takes a begun turn to its end: committed, failed, or released.
+// runTurn takes a begun turn to its end: committed, failed, or released. It
+// returns when the agent's code has.
 func (e *engine) runTurn(f *flight, s checkpoint.Session, t checkpoint.Turn, run execution) {
 	ctx, cancel := context.WithTimeoutCause(e.ctx, e.timeout, ErrTurnTimeout)
 	defer cancel()
-	outcomes := start(ctx, run)
-	out, err := e.await(ctx, outcomes)
-	if err != nil { // runTurn is still busy
-		e.end(f, s, t, err)
-		late := <-outcomes // the session stays locked until it is not; its late reply is dropped
-		e.logPanic(f, t, late.err)
-		return
-	}
+	returned := watchRun(ctx, func(cause error) { e.end(f, s, t, cause) })
+	out := outcome{err: errGoexit}
+	defer func() { // also when the agent's code ends the goroutine
+		if !returned() {
+			e.logPanic(f, t, out.err) // its late reply is dropped
+			return
+		}
+		e.conclude(ctx, f, s, t, out)
+	}()
+	out = invoke(ctx, run)
+}
+
+// conclude ends a turn whose run returned in time.
+func (e *engine) conclude(ctx context.Context, f *flight, s checkpoint.Session, t checkpoint.Turn, out outcome) {
 	if out.err != nil {
 		e.end(f, s, t, e.blame(ctx, f, t, out.err))
 		return
@@ -36,8 +44,10 @@ func (e *engine) runTurn(f *flight, s checkpoint.Session, t checkpoint.Turn, run
 		e.abandonCommit(f, s, t, err)
 		return
 	}
-	e.answer(f, resultOf(committed, false), nil)
-	whole := e.deliveredInTime(f)
+	if out.seen != nil {
+		s.Attach(out.seen)
+	}
+	whole := e.deliver(f, resultOf(committed, false))
 	e.holdAt(f.request, turn.PointReplied, t.ID)
 	if whole {
 		e.note(f, "delivered", s.Delivered())
@@ -47,6 +57,7 @@ func (e *engine) runTurn(f *flight, s checkpoint.Session, t checkpoint.Turn, run
 // outcome is how runTurn ended.
 type outcome struct {
 	commit checkpoint.Commit
+	seen   *view // for the next turn, or nil
 	err    error
 }
 
@@ -60,23 +71,52 @@ func (e *panicError) Error() string { return "the agent's code panicked; its log
 
 var errGoexit = errors.New("the agent's code ended its goroutine (runtime.Goexit) instead of returning")
 
-// start runs the agent's code in a goroutine of its own, so that a run that
-// ignores its context, panics or ends its goroutine cannot take the flight with
-// it. The one outcome is always sent.
-func start(ctx context.Context, run execution) <-chan outcome {
-	outcomes := make(chan outcome, 1)
-	go func() {
-		out := outcome{err: errGoexit}
-		defer func() {
-			if v := recover(); v != nil {
-				out = outcome{err: &panicError{v, panicStack()}}
-			}
-			outcomes <- out
-		}()
-		commit, err := run(ctx)
-		out = outcome{commit, err}
+// invoke runs the agent's code. A panic of it is an error.
+func invoke(ctx context.Context, run execution) (out outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			out = outcome{err: &panicError{v, panicStack()}}
+		}
 	}()
-	return outcomes
+	commit, seen, err := run(ctx)
+	return outcome{commit, seen, err}
+}
+
+// watchRun calls overrun once, with ctx's cause, when ctx has ended and the run
+// has not returned; one that a drain cancelled gets a moment to do so. The run
+// says with returned that it has, and hears whether it was in time. Overrun has
+// returned then.
+func watchRun(ctx context.Context, overrun func(cause error)) (returned func() bool) {
+	var mu sync.Mutex
+	back, late := make(chan struct{}), false
+	stop := context.AfterFunc(ctx, func() {
+		grace := time.Duration(0)
+		if errors.Is(context.Cause(ctx), ErrDraining) {
+			grace = settleTime
+		}
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-back:
+			return
+		case <-timer.C:
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		select {
+		case <-back:
+		default:
+			late = true
+			overrun(context.Cause(ctx))
+		}
+	})
+	return func() bool {
+		stop()
+		mu.Lock()
+		defer mu.Unlock()
+		close(back)
+		return !late
+	}
 }
 
 // panicStack is the stack of the panic that a deferred function is recovering
@@ -94,28 +134,6 @@ func panicStack() []string {
 		calls = append(calls, fmt.Sprintf("%s %s:%d", f.Function, f.File, f.Line))
 	}
 	return calls
-}
-
-// await waits for the outcome or for the end of ctx. A run that a drain
-// cancelled gets a moment to return. The error is ctx's cause.
-func (e *engine) await(ctx context.Context, outcomes <-chan outcome) (outcome, error) {
-	select {
-	case out := <-outcomes:
-		return out, nil
-	case <-ctx.Done():
-	}
-	grace := time.Duration(0)
-	if errors.Is(context.Cause(ctx), ErrDraining) {
-		grace = settleTime
-	}
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case out := <-outcomes:
-		return out, nil
-	case <-timer.C:
-		return outcome{}, context.Cause(ctx)
-	}
 }
 
 // blame says why a run that returned an error failed: because its context had
@@ -175,7 +193,7 @@ func (e *engine) abandonCommit(f *flight, s checkpoint.Session, t checkpoint.Tur
 
 // load decodes the checkpoint for the agent's code. A decoder of the state type
 // is the agent's code too, and may panic.
-func (e *engine) load(cp checkpoint.Checkpoint, req request) (run execution, err error) {
+func (e *engine) load(s checkpoint.Session, cp checkpoint.Checkpoint, req request) (run execution, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			e.log.Error("decoding the state panicked", "session", req.session, "panic", fmt.Sprint(v))
@@ -185,7 +203,9 @@ func (e *engine) load(cp checkpoint.Checkpoint, req request) (run execution, err
 			err = turn.Problemf(turn.StateMismatch, "decoding it panicked; the agent's log has the stack")
 		}
 	}()
-	run, err = e.program(cp, req.input)
+	last, _ := s.Attached().(*view)
+	s.Attach(nil) // it is this turn's now, until it has gone well
+	run, err = e.program(cp, last, req.input)
 	if err != nil {
 		p := turn.Problemf(turn.StateMismatch, "%s", clip(err.Error()))
 		e.log.Warn("turn failed", "session", req.session, "problem", string(p.Code), "detail", p.Detail)

@@ -47,6 +47,12 @@ func (h *held) Last() (Turn, bool) {
 	return h.state.turn(i, h.own), true
 }
 
+// Attach is [Session.Attach].
+func (h *held) Attach(v any) { h.state.attached = v }
+
+// Attached is [Session.Attached].
+func (h *held) Attached() any { return h.state.attached }
+
 // fileSession is a session whose lock this process holds.
 type fileSession struct {
 	held

@@ -38,6 +38,8 @@ type state struct {
 	owner string // the replica that took it up last; "" when it was given back
 
 	partial bool // the rest of a snapshot is still to come
+
+	attached any // what a holder keeps here; it is not part of the session
 }
 
 func newState(session string) *state {
