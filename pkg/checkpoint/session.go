@@ -9,10 +9,19 @@ import (
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
-// reserve is the disk space that is asked for before a turn begins, so that a
-// full volume is known before the model is paid for. While half of it is left
+// Disk space is reserved behind a file's end before a turn begins, so that a
+// full volume is known before the model is paid for. While enough is left
 // nothing is asked: asking every time costs a tenth of a turn.
-const reserve = 64 << 10
+//
+// How much is asked for grows with the file. A file in many pieces has its list
+// of pieces in a block of its own (on ext4, of more than four), which every
+// fdatasync of a file that grew writes as well.
+const (
+	reserve      = 64 << 10 // what is asked for at least, and first
+	reserveMost  = 1 << 20
+	reserveTimes = 4           // so many times the size of the file, between the two
+	reserveLeft  = reserve / 2 // with less than this, more is asked for
+)
 
 var (
 	errReleased = errors.New("the session was released")
@@ -145,19 +154,32 @@ func (h *fileSession) create(lines ...[]byte) error {
 	return h.gone
 }
 
-// preallocate reserves disk space for n bytes and a reply of usual size.
+// preallocate reserves disk space for n bytes and a reply of usual size. Where
+// there is no room for what a file of this size may have, the least will do.
 func (h *fileSession) preallocate(n int) error {
 	s := h.s
 	end := s.size + int64(n)
-	if s.reserved >= end+reserve/2 {
+	if s.reserved >= end+reserveLeft {
 		return nil
 	}
-	err := s.file.Preallocate(durable.OpPreallocate, s.size, end+reserve-s.size)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return nil
+	want := min(max(reserve, reserveTimes*end), reserveMost)
+	err := s.reserveUpTo(end + want)
+	if err != nil && want > reserve {
+		err = s.reserveUpTo(end + reserve)
 	}
-	if err == nil {
-		s.reserved = end + reserve
+	return err
+}
+
+// reserveUpTo reserves disk space up to an offset, where the file system can.
+func (s *sessionFile) reserveUpTo(to int64) error {
+	err := s.file.Preallocate(durable.OpPreallocate, s.size, to-s.size)
+	switch {
+	case err == nil:
+		s.reserved = to
+	case errors.Is(err, errors.ErrUnsupported):
+		return nil
+	default:
+		s.found = true // a part of it may have been
 	}
 	return err
 }

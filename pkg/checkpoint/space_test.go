@@ -1,7 +1,10 @@
 package checkpoint
 
 import (
+	"errors"
 	"runtime"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/flisk-go/flisk/pkg/internal/durable"
@@ -40,8 +43,8 @@ func TestSpaceOfTheDeadIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestReserveIsBounded: never more than 64 KiB behind the end and a few blocks,
-// and half of it always.
+// TestReserveIsBounded: never more than 64 KiB behind the end, or four times the
+// file, or 1 MiB, and a few blocks; and always 32 KiB.
 func TestReserveIsBounded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -61,10 +64,11 @@ func TestReserveIsBounded(t *testing.T) {
 		if _, err := s.Begin(Begin{Input: quoted("in")}); err != nil {
 			t.Fatal(err)
 		}
-		if used := blocks(t, pathOf(dir, "s")); used > h.s.size+reserve+(8<<10) {
+		most := min(max(64<<10, 4*h.s.size), 1<<20)
+		if used := blocks(t, pathOf(dir, "s")); used > h.s.size+most+(8<<10) {
 			t.Fatalf("%d bytes of disk for %d", used, h.s.size)
 		}
-		if runtime.GOOS == "linux" && before > 0 && h.s.reserved < h.s.size+reserve/2 {
+		if runtime.GOOS == "linux" && before > 0 && h.s.reserved < h.s.size+32<<10 {
 			t.Fatalf("%d bytes are reserved of a file of %d", h.s.reserved, h.s.size)
 		}
 		if err := commitB(s); err != nil {
@@ -73,5 +77,50 @@ func TestReserveIsBounded(t *testing.T) {
 	}
 	if n := durabletest.Count(fsys.Ops(), durable.OpPreallocate); n > turns/10 {
 		t.Errorf("asked %d times in %d turns", n, turns)
+	}
+}
+
+// TestLessSpaceWillDo: where there is no room for a long file's larger reserve,
+// that of a short one is asked for, and only when there is none for it either
+// the volume is full. What a failed call reserved of it is given back.
+func TestLessSpaceWillDo(t *testing.T) {
+	t.Parallel()
+	for _, errno := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		dir := t.TempDir()
+		f, fsys := twin(t, dir, Options{})
+		mustTurn(t, f, "s", "", strings.Repeat("x", 100<<10), "out")
+		s, err := f.Acquire(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Release)
+		h := s.(*fileSession)
+		h.s.reserved = 0 // as after a load
+		fsys.Ops()
+		fsys.Fail(durabletest.Fault{Op: durable.OpPreallocate, Err: errno, Nth: 1, Done: true})
+		if _, err := s.Begin(Begin{Input: quoted("in")}); err != nil {
+			t.Fatalf("%v for the larger one: %v", errno, err)
+		}
+		if n := durabletest.Count(fsys.Ops(), durable.OpPreallocate); n != 2 {
+			t.Errorf("asked %d times", n)
+		}
+		if got := h.s.reserved - h.s.size; runtime.GOOS == "linux" && got != 64<<10 {
+			t.Errorf("%d bytes are reserved", got)
+		}
+		if err := commitB(s); err != nil {
+			t.Fatal(err)
+		}
+		h.s.reserved = 0
+		fsys.Fail(durabletest.Fault{Op: durable.OpPreallocate, Err: syscall.ENOSPC})
+		if _, err := s.Begin(Begin{Input: quoted("in")}); !errors.Is(err, ErrNoSpace) {
+			t.Fatalf("without room for either: %v", err)
+		}
+		s.Release()
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if used, size := blocks(t, pathOf(dir, "s")), int64(len(readFile(t, pathOf(dir, "s")))); used > size+16<<10 {
+			t.Errorf("%d bytes of disk for %d", used, size)
+		}
 	}
 }
