@@ -49,25 +49,47 @@ func compactJSON(raw []byte) (json.RawMessage, error) {
 // keys and the way that a string is escaped do not count. Numbers keep their
 // text, because 1 and 1.0 may differ to the agent, and large ones must not be
 // rounded into each other.
+//
+// input is one valid JSON value without insignificant space.
 func inputHash(input json.RawMessage) (string, error) {
-	dec := json.NewDecoder(bytes.NewReader(input))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return "", err
-	}
-	canonical, err := encodeJSON(v) // maps are written with sorted keys
-	if err != nil {
-		return "", err
+	canonical := input
+	if !plainString(input) {
+		var err error
+		if canonical, err = canonicalJSON(input); err != nil {
+			return "", err
+		}
 	}
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// canonicalJSON is the same for all ways to write a value: its strings are
+// escaped in one way, and its keys are sorted.
+func canonicalJSON(raw json.RawMessage) (json.RawMessage, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	return encodeJSON(v)
+}
+
+// plainString reports whether a valid JSON value is a string that can be written
+// in one way only. It may say no of one that is: most inputs are plain text, and
+// for them alone is it worth to ask.
+func plainString(raw []byte) bool {
+	// encoding/json escapes the line separators U+2028 and U+2029, which begin so.
+	return raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 && bytes.IndexByte(raw, 0xE2) < 0
 }
 
 // checkUnambiguous refuses JSON that two readers can take for two values: an
 // object with a key twice, and one half of a surrogate pair, which decoders
 // replace. Inputs that differ must have hashes that differ. raw is valid JSON.
 func checkUnambiguous(raw json.RawMessage) error {
+	if plainString(raw) {
+		return nil
+	}
 	if i := loneSurrogate(raw); i >= 0 {
 		return fmt.Errorf("the escape at byte %d is one half of a surrogate pair", i)
 	}

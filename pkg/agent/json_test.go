@@ -96,3 +96,29 @@ func TestEncodeJSONRefusesBadBytes(t *testing.T) {
 		t.Errorf("encodeJSON = %s, %v", got, err)
 	}
 }
+
+// FuzzPlainString: what is taken for its own canonical form must be it.
+func FuzzPlainString(f *testing.F) {
+	for _, s := range []string{"", "hi", "ü", "\u2028", "a\u2029", "“quoted”", "<&>", "\x7f", "[{", `\`, "\x01"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		raw, err := encodeJSON(s)
+		if err != nil {
+			t.Skip(err)
+		}
+		// Written as it is, if that is JSON too.
+		for _, raw := range []json.RawMessage{raw, json.RawMessage(`"` + s + `"`)} {
+			if compact, err := compactJSON(raw); err != nil || !plainString(compact) {
+				continue
+			}
+			canonical, err := canonicalJSON(raw)
+			if err != nil || !bytes.Equal(canonical, raw) {
+				t.Errorf("%s is not its canonical form, %s, %v", raw, canonical, err)
+			}
+			if err := checkUnambiguous(raw); err != nil {
+				t.Errorf("%s: %v", raw, err)
+			}
+		}
+	})
+}

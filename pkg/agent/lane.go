@@ -88,13 +88,14 @@ func (e *engine) join(req request, deliver func(turn.Result) bool) (f *flight, o
 	if e.reject {
 		limit, tooLong = min(limit, rejectWait), errBusyElsewhere
 	}
-	bounded, cancel := context.WithTimeoutCause(e.ctx, limit, tooLong)
-	f.waitCx, f.drop = context.WithCancelCause(bounded)
+	f.waitCx, f.drop = context.WithCancelCause(e.ctx)
+	waited := time.AfterFunc(limit, func() { f.drop(tooLong) })
 	f.land = sync.OnceFunc(func() {
 		if f.held != nil {
 			f.held.Release()
 		}
-		cancel()
+		waited.Stop()
+		f.drop(nil)
 		e.leaveLane(f)
 		e.flights.add(-1)
 	})

@@ -126,8 +126,7 @@ func (p process) serve(s *Server, stop *stopWatch, byHand bool) int {
 		p.complain(fmt.Errorf("cannot listen: %w", err))
 		return exitEnv
 	}
-	info := s.store.Info()
-	s.log.Info("started", "agent", s.env.Agent, "address", ln.Addr(), "volume", info.Volume, "replica", info.Replica, "code", s.env.Code)
+	s.log.Info("started", "agent", s.env.Agent, "address", ln.Addr(), "code", s.env.Code)
 	if byHand {
 		p.greet(s.env, ln.Addr())
 	}
