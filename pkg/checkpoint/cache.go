@@ -11,6 +11,7 @@ import (
 // entry is what this process has of one session.
 type entry struct {
 	who   identity
+	path  string // of its file: who.path(), which puts it together each time
 	queue fifo
 
 	// Guarded by File.mu.
@@ -40,7 +41,7 @@ func (f *File) enter(id string) (*entry, error) {
 	w := f.identify(id)
 	e := f.entries[w.name]
 	if e == nil {
-		e = &entry{who: w}
+		e = &entry{who: w, path: w.path()}
 		f.entries[w.name] = e
 	}
 	f.refLocked(e)

@@ -240,7 +240,7 @@ func (f *File) Replay(id, key string) (Turn, bool) {
 		return Turn{}, false
 	}
 	// Another process may have deleted the session since.
-	info, err := f.root.Stat(durable.OpSessionStat, e.who.path())
+	info, err := f.root.Stat(durable.OpSessionStat, e.path)
 	return t, err == nil && info.ID == file
 }
 

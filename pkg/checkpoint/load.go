@@ -30,7 +30,13 @@ type sessionFile struct {
 // holds when the name stands for the file that is open here, nobody has appended
 // to it, and nobody has announced its deletion: then only the hint is read.
 func (f *File) loadEntry(e *entry) (*sessionFile, error) {
-	info, err := f.root.Stat(durable.OpSessionStat, e.who.path())
+	var ours bool
+	var err error
+	if e.file != nil {
+		ours, err = f.root.Is(durable.OpSessionStat, e.path, e.file.id, e.file.size)
+	} else {
+		_, err = f.root.Stat(durable.OpSessionStat, e.path)
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, unavailable(e.who, err)
 	}
@@ -40,7 +46,7 @@ func (f *File) loadEntry(e *entry) (*sessionFile, error) {
 		return nil, err
 	}
 	if e.file != nil {
-		if !missing && h.kind != hintDeleted && info.ID == e.file.id && info.Size == e.file.size {
+		if ours && h.kind != hintDeleted {
 			return e.file, nil
 		}
 		f.unload(e)
@@ -158,8 +164,8 @@ func (f *File) giveSpaceBack(e *entry) {
 	if ok, err := e.lock.TryLock(durable.OpLockTry, durable.Exclusive); err != nil || !ok {
 		return
 	}
-	info, err := f.bare.Stat(durable.OpSessionStat, e.who.path())
-	if err == nil && info.ID == s.id && info.Size == s.size {
+	ours, err := f.bare.Is(durable.OpSessionStat, e.path, s.id, s.size)
+	if err == nil && ours {
 		_ = s.file.Truncate(durable.OpTrim, s.size) // the same size: only what is behind it goes
 	}
 	_ = e.lock.Unlock(durable.OpLockRelease)

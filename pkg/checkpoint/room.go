@@ -53,6 +53,11 @@ func (r roomyFS) Stat(op durable.Op, name string) (info durable.Info, err error)
 	return info, err
 }
 
+func (r roomyFS) Is(op durable.Op, name string, id durable.FileID, size int64) (is bool, err error) {
+	err = r.try(func() error { is, err = r.FS.Is(op, name, id, size); return err })
+	return is, err
+}
+
 func (r roomyFS) ReadDir(op durable.Op, name string) (names []string, err error) {
 	err = r.try(func() error { names, err = r.FS.ReadDir(op, name); return err })
 	return names, err

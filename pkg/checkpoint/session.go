@@ -247,11 +247,11 @@ func (h *fileSession) Commit(c Commit) (Turn, error) {
 // check makes sure that the path still names the open file and nobody has
 // written to it: the lock is advisory, and people have editors.
 func (h *fileSession) check() error {
-	info, err := h.f.root.Stat(durable.OpCommitCheck, h.e.who.path())
+	ours, err := h.f.root.Is(durable.OpCommitCheck, h.e.path, h.s.id, h.s.size)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unavailable(h.e.who, err)
 	}
-	if err != nil || info.ID != h.s.id || info.Size != h.s.size {
+	if !ours {
 		h.drop(fmt.Errorf("%w: %s", ErrLostLock, h.e.who.path()))
 		return h.gone
 	}

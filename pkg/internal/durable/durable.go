@@ -33,6 +33,10 @@ type FS interface {
 	Link(op Op, from, to string) error
 	// Stat describes what a name stands for, without following a link.
 	Stat(op Op, name string) (Info, error)
+	// Is reports whether a name stands for a file that the caller has open, by
+	// its id, and the file has a size. It is Stat and a comparison, and costs less
+	// than Stat when the answer is yes.
+	Is(op Op, name string, id FileID, size int64) (bool, error)
 	// ReadDir lists the names in a directory, sorted.
 	ReadDir(op Op, name string) ([]string, error)
 	// SyncDir makes the entries of a directory durable.

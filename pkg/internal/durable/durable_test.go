@@ -228,3 +228,56 @@ func TestReadAllReadsWhatIsThere(t *testing.T) {
 		}
 	}
 }
+
+// TestIsTellsFilesApart: yes only for the file that is open, with its size, by
+// its own name.
+func TestIsTellsFilesApart(t *testing.T) {
+	t.Parallel()
+	fsys, dir := root(t)
+	outside := t.TempDir()
+	file := filepath.Join(dir, "d", "f")
+	for _, err := range []error{
+		os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("five5"), 0o600), os.Symlink("f", file+"-link"),
+		os.WriteFile(filepath.Join(outside, "f"), []byte("five5"), 0o600), os.Symlink(outside, filepath.Join(dir, "out")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := fsys.Open("x", "d/f", os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := func(name string, size int64, want bool, wantErr error) {
+		t.Helper()
+		got, err := fsys.Is("is", name, info.ID, size)
+		if got != want || !errors.Is(err, wantErr) {
+			t.Errorf("%q with %d bytes: %v, %v", name, size, got, err)
+		}
+	}
+	is("d/f", 5, true, nil)
+	is("d/f", 6, false, nil)
+	is("d/f-link", 5, false, nil)
+	is("d/missing", 5, false, fs.ErrNotExist)
+	if _, err := fsys.Is("is", "out/f", info.ID, 5); err == nil {
+		t.Error("looked outside of the root")
+	}
+	if err := os.WriteFile(file+"2", []byte("five5"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+"2", file); err != nil {
+		t.Fatal(err)
+	}
+	is("d/f", 5, false, nil)
+	fsys.Ops()
+	fsys.Fail(durabletest.Fault{Op: "is", Err: syscall.EIO})
+	is("d/f", 5, false, syscall.EIO)
+	if ops := fsys.Ops(); !slices.Equal(ops, []durable.Op{"is"}) {
+		t.Errorf("operations are %v", ops)
+	}
+}

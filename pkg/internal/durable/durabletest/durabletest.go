@@ -151,6 +151,12 @@ func (f *FS) Stat(op durable.Op, name string) (info durable.Info, err error) {
 	return info, err
 }
 
+// Is passes on or fails.
+func (f *FS) Is(op durable.Op, name string, id durable.FileID, size int64) (is bool, err error) {
+	err = f.do(op, func() error { is, err = f.FS.Is(op, name, id, size); return err })
+	return is, err
+}
+
 // ReadDir passes on or fails.
 func (f *FS) ReadDir(op durable.Op, name string) (names []string, err error) {
 	err = f.do(op, func() error { names, err = f.FS.ReadDir(op, name); return err })
