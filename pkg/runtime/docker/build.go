@@ -1,0 +1,84 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/docker/docker/api/types/build"
+	"github.com/docker/docker/api/types/image"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+)
+
+// dockerfileBuild is one build of a directory with a Dockerfile.
+type dockerfileBuild struct {
+	tag        string
+	dir        string // of the context
+	dockerfile string // relative to dir; "" is "Dockerfile"
+	target     string // stage; "" is the last
+	args       map[string]*string
+	labels     map[string]string
+}
+
+// buildDockerfile builds with the engine's classic builder and tags the image.
+// The output of the build and the size of the context go to w, line by line.
+// Base images that are missing are pulled by the engine.
+func (e *engine) buildDockerfile(ctx context.Context, b dockerfileBuild, w io.Writer) (id string, err error) {
+	what := fmt.Sprintf("build the image %q", b.tag)
+	if b.dockerfile == "" {
+		b.dockerfile = "Dockerfile"
+	}
+	files, err := collectContext(b.dir, b.dockerfile)
+	if err != nil {
+		return "", fault.New(fault.Usage, "", "cannot %s: %w", what, err)
+	}
+	if err := files.announce(w); err != nil {
+		return "", err
+	}
+	body, stop := files.stream()
+	defer stop()
+	answer, err := e.api.ImageBuild(ctx, body, build.ImageBuildOptions{
+		Version: build.BuilderV1, Tags: []string{b.tag}, Dockerfile: b.dockerfile, Target: b.target,
+		BuildArgs: b.args, Labels: b.labels, Remove: true, ForceRemove: true,
+	})
+	if err == nil {
+		id, err = readMessages(answer.Body, w)
+		_ = answer.Body.Close() // it was only read
+	}
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("the build was stopped: %w", context.Cause(ctx))
+	}
+	if err := files.err(); err != nil { // why the engine saw a broken stream
+		return "", fault.New(fault.Failed, "", "cannot %s: %w", what, err)
+	}
+	if err != nil {
+		return "", e.failed(what, err)
+	}
+	if id == "" {
+		return "", e.failed(what, errors.New("the engine ended without an image"))
+	}
+	return id, nil
+}
+
+// pullMissing makes sure of an image: when the engine has none of that name it
+// is pulled, with progress to w.
+func (e *engine) pullMissing(ctx context.Context, ref string, w io.Writer) (pulled bool, err error) {
+	if _, ok, err := e.inspectImage(ctx, ref); err != nil || ok {
+		return false, err
+	}
+	what := fmt.Sprintf("pull the image %q", ref)
+	body, err := e.api.ImagePull(ctx, ref, image.PullOptions{})
+	if err == nil {
+		_, err = readMessages(body, w)
+		_ = body.Close() // it was only read
+	}
+	if ctx.Err() != nil {
+		return false, fmt.Errorf("the pull was stopped: %w", context.Cause(ctx))
+	}
+	if err != nil {
+		return false, e.failed(what, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,68 @@
+package docker
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/client"
+)
+
+// What an engine refused, for errors.Is.
+var (
+	errNotFound  = errors.New("no such object")
+	errConflict  = errors.New("in conflict with another object")
+	errPortTaken = errors.New("the port is in use")
+	errNoSubnet  = errors.New("there is no free subnet")
+)
+
+// refusal is an engine's error with its kind. It reads as the engine wrote it.
+type refusal struct {
+	kind error
+	err  error
+}
+
+func (r refusal) Error() string   { return r.err.Error() }
+func (r refusal) Unwrap() []error { return []error{r.kind, r.err} }
+
+// classify tells what the engine refused. Ports and subnets have no code of
+// their own in the API: their texts are all there is.
+func classify(err error) error {
+	text := err.Error()
+	says := func(parts ...string) bool {
+		for _, p := range parts {
+			if strings.Contains(text, p) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case says("port is already allocated", "address already in use", "Ports are not available", "ports are not available"):
+		return refusal{errPortTaken, err}
+	case says("non-overlapping IPv4 address pool", "predefined address pools have been fully subnetted"):
+		return refusal{errNoSubnet, err}
+	case errdefs.IsNotFound(err):
+		return refusal{errNotFound, err}
+	case errdefs.IsConflict(err):
+		return refusal{errConflict, err}
+	}
+	return err
+}
+
+// readable takes the client's wording off.
+func readable(err error) error {
+	const prefix = "Error response from daemon: "
+	if text, ok := strings.CutPrefix(err.Error(), prefix); ok && !client.IsErrConnectionFailed(err) {
+		return reworded{text, err}
+	}
+	return err
+}
+
+type reworded struct {
+	text string
+	err  error
+}
+
+func (r reworded) Error() string { return r.text }
+func (r reworded) Unwrap() error { return r.err }
