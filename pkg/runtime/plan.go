@@ -9,9 +9,11 @@ import (
 
 // Desired is what shall run, as far as a plan depends on it.
 type Desired struct {
-	Dir     string // of the project
-	Gateway string // the address it shall listen on, "host:port"
-	Agents  []Want // in the order of their names
+	Dir      string    // of the project
+	Gateway  string    // the address it shall listen on, "host:port"
+	Setup    string    // identifies the settings of the gateway; as in [Observed]
+	Agents   []Want    // in the order of their names
+	Services []Service // each behind those that it depends on
 }
 
 // Want is one agent of a [Desired].
@@ -39,9 +41,12 @@ type Action string
 // The actions, in the order in which a whole `up` and `down` meets them.
 const (
 	Build        Action = "build"         // make Agent's program from its present source
+	StartService Action = "start service" // and wait until it runs, or is healthy where it can say so
+	StopService  Action = "stop service"  // and remove what it ran in; its volumes stay
 	StartGateway Action = "start gateway" // and whatever keeps replicas alive
 	Start        Action = "start"         // a generation of Replica; nothing is sent to it yet
 	Await        Action = "await"         // until that generation is ready; its exit ends the plan
+	SwapGateway  Action = "swap gateway"  // stop it, its requests first, and start it with other settings
 	Switch       Action = "switch routes" // to exactly Serve, for the project in its present directory
 	Confirm      Action = "confirm"       // that Agent answers ready through the gateway, by the new routes
 	Stop         Action = "stop"          // a generation of Replica, through its drain
@@ -52,6 +57,7 @@ const (
 type Step struct {
 	Do         Action
 	Agent      string // for Build, Start, Await, Confirm and Stop
+	Service    string // for StartService and StopService
 	Replica    string // for Start, Await and Stop: its name
 	Generation int    // for Start, Await and Stop
 	Serve      []Ref  // for Switch
@@ -102,6 +108,8 @@ func (s Step) Object() string {
 		return strings.Join(names, " ")
 	case s.Replica != "":
 		return s.Ref().String()
+	case s.Service != "":
+		return s.Service
 	}
 	return s.Agent
 }
@@ -119,7 +127,7 @@ func NewPlan(desired Desired, observed Observed, op Op, agents ...string) Plan {
 	switch {
 	case op == OpDown:
 		return stopAll(observed, "down was asked for")
-	case observed.Gateway != "" && observed.Gateway != desired.Gateway:
+	case desired.Setup == "" && observed.Gateway != "" && observed.Gateway != desired.Gateway:
 		// One listener cannot become another without a gap; the causes say so.
 		fresh := converge(desired, Observed{}, replace)
 		moved := fmt.Sprintf("the gateway moves from %s to %s", observed.Gateway, desired.Gateway)
@@ -136,7 +144,7 @@ func NewPlan(desired Desired, observed Observed, op Op, agents ...string) Plan {
 }
 
 // stopAll stops agents before the gateway, so that what they finish in their
-// drain still reaches its clients.
+// drain still reaches its clients, and then what they may have used for it.
 func stopAll(observed Observed, cause string) Plan {
 	var plan Plan
 	for _, r := range observed.Replicas {
@@ -144,6 +152,9 @@ func stopAll(observed Observed, cause string) Plan {
 	}
 	if observed.Gateway != "" {
 		plan = append(plan, Step{Do: StopGateway, Cause: cause})
+	}
+	for _, s := range slices.Backward(observed.Services) {
+		plan = append(plan, Step{Do: StopService, Service: s.Name, Cause: cause})
 	}
 	return plan
 }
@@ -192,18 +203,61 @@ func converge(desired Desired, observed Observed, replace func(agent string) boo
 			stops = append(stops, ref.step(Stop, stopCause(r, desired, serve)))
 		}
 	}
-	plan := builds
+	services, orphans := services(desired.Services, observed.Services)
+	plan := slices.Concat(builds, services)
 	if observed.Gateway == "" {
 		plan = append(plan, Step{Do: StartGateway, Cause: "nothing listens on " + desired.Gateway + " yet"})
 	}
 	plan = slices.Concat(plan, starts, awaits)
+	if cause := swapCause(desired, observed); cause != "" {
+		plan = append(plan, Step{Do: SwapGateway, Cause: cause})
+	}
 	switch {
 	case !sameRefs(serve, serving(observed)):
 		plan = append(plan, Step{Do: Switch, Serve: serve, Cause: "these are ready and as desired"})
 	case observed.Gateway != "" && observed.Dir != desired.Dir:
 		plan = append(plan, Step{Do: Switch, Serve: serve, Cause: "the project moved to " + desired.Dir})
 	}
-	return slices.Concat(plan, confirms, stops)
+	return slices.Concat(plan, confirms, stops, orphans)
+}
+
+// services are the steps that start what is missing or is not as desired, and
+// those that stop what the project has no more. One that changed is stopped
+// first: two of them would share its volumes.
+func services(desired, observed []Service) (start, stop Plan) {
+	for _, want := range desired {
+		cause := "it does not run"
+		if i := slices.IndexFunc(observed, func(s Service) bool { return s.Name == want.Name }); i >= 0 {
+			switch was := observed[i]; {
+			case was.Settings != want.Settings:
+				cause = "its settings changed"
+				start = append(start, Step{Do: StopService, Service: want.Name, Cause: cause})
+			case was.Stopped:
+				cause = "it has stopped"
+			default:
+				continue
+			}
+		}
+		start = append(start, Step{Do: StartService, Service: want.Name, Cause: cause})
+	}
+	for _, s := range slices.Backward(observed) {
+		if !slices.ContainsFunc(desired, func(want Service) bool { return want.Name == s.Name }) {
+			stop = append(stop, Step{Do: StopService, Service: s.Name, Cause: "the project has no such service any more"})
+		}
+	}
+	return start, stop
+}
+
+// swapCause says why the gateway that runs cannot stay; "" when it can. Where it
+// has settings of its own, agents need not stop for it.
+func swapCause(desired Desired, observed Observed) string {
+	switch {
+	case observed.Gateway == "" || desired.Setup == observed.Setup:
+		return ""
+	case observed.Gateway != desired.Gateway:
+		return fmt.Sprintf("it moves from %s to %s", observed.Gateway, desired.Gateway)
+	}
+	return "its settings changed"
 }
 
 func (r Ref) step(do Action, cause string) Step {

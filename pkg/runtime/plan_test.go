@@ -129,7 +129,7 @@ stop           bot-1.1           replaced by bot-1.2
 			running(replica("bot-1", 1, "c1", "s1"), replica("bot-1", 2, "c2", "s1").in(Failing, false)), OpUp, `
 stop           bot-1.2           replaced by bot-1.1
 `, nil},
-		{"C18: a project that was moved", Desired{"/new", here, []Want{{"bot", 1, "c1", "s1", nil}}}, running(replica("bot-1", 1, "c1", "s1")), OpUp, `
+		{"C18: a project that was moved", Desired{Dir: "/new", Gateway: here, Agents: []Want{{"bot", 1, "c1", "s1", nil}}}, running(replica("bot-1", 1, "c1", "s1")), OpUp, `
 switch routes  bot-1.1           the project moved to /new
 `, nil},
 		{"a gateway without anything", bot(1, "c1", "s1"), running(), OpUp, `

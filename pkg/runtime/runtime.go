@@ -22,8 +22,18 @@ type Observed struct {
 	Routes     string    // hash of the gateway's route table
 	Volume     string    // name of the volume
 	Place      string    // where the volume is, for people
+	Setup      string    // identifies the settings that the gateway was started with; "" where they are part of the agents'
 	Replicas   []Replica // in the order of their names
+	Services   []Service // what runs besides, in the order in which it was started
 	Stale      []string  // what is wrong with what something that was killed left, for people
+}
+
+// Service is something that is neither an agent nor the gateway: a database, say.
+// It has one instance, and keeps its name.
+type Service struct {
+	Name     string
+	Settings string // identifies what it was, or shall be, started with
+	Stopped  bool   // it is there and does not run
 }
 
 // Replica is one running, starting or dying instance of an agent.
