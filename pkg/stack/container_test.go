@@ -1,0 +1,57 @@
+package stack
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/project"
+)
+
+// TestC16_ContainerNames: the longest names of everything that an engine is asked
+// to make, with and without an instance.
+func TestC16_ContainerNames(t *testing.T) {
+	t.Parallel()
+	label := regexp.MustCompile(`^[a-z0-9][a-z0-9-]*[a-z0-9]$`)
+	agent := strings.Repeat("b", 20)
+	seen := map[string]bool{}
+	for _, name := range []string{"a", "a--b", "7of9", strings.Repeat("x", project.MaxName), strings.Repeat("x", project.MaxName-1) + "y"} {
+		for _, instance := range []string{"", "two", strings.Repeat("i", 20)} {
+			s := Stack{Name: name, ID: "9f2c41d07a3e", Instance: instance}
+			p := s.ContainerProject()
+			if seen[p] {
+				t.Errorf("%q, instance %q: %q is another stack's", name, instance, p)
+			}
+			seen[p] = true
+			for what, made := range map[string]string{"container": p + "-" + agent + "-1", "network": s.Network(), "image": strings.TrimSuffix(s.Image(agent), "/"+agent+":latest")} {
+				if len(made) > 63 || !label.MatchString(made) {
+					t.Errorf("%q, instance %q: %s %q", name, instance, what, made)
+				}
+			}
+			if instance == "" && p != name {
+				t.Errorf("%q is called %q", name, p)
+			}
+		}
+	}
+}
+
+func TestInside(t *testing.T) {
+	t.Parallel()
+	s := Of(sample(), "")
+	if got := strings.Join(s.InsideHosts(), " "); got != "127.0.0.1:8123 localhost:8123 [::1]:8123 shop.test gateway:8080" || s.InsideURL() != "http://gateway:8080" {
+		t.Errorf("hosts %s, URL %s", got, s.InsideURL())
+	}
+	r := s.InsideRoutes()
+	if len(r.Agents) != 2 || r.Agents[1].Endpoints[0] != (Endpoint{"clerk", "tcp", "clerk:4001"}) || !slices.Equal(r.Hosts, s.InsideHosts()) {
+		t.Errorf("routes %+v", r)
+	}
+	s.Gateway.Hosts = []string{"gateway:8080"}
+	if got := s.InsideHosts(); len(got) != 4 {
+		t.Errorf("a host twice: %v", got)
+	}
+	if s.LongestGrace() != 130*time.Second || s.GatewayGrace() <= s.LongestGrace() {
+		t.Errorf("graces %s and %s", s.LongestGrace(), s.GatewayGrace())
+	}
+}
