@@ -1,0 +1,378 @@
+package composefile
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/stack"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s: %v\n%s", path, err, got)
+	}
+}
+
+// simple is a project as init makes it, in a directory of its own.
+func simple(t *testing.T) *project.Project {
+	t.Helper()
+	return &project.Project{
+		Dir: t.TempDir(), Name: "bot", ID: "9f2c41d07a3e",
+		Gateway: project.Gateway{Bind: "127.0.0.1", Port: 8080},
+		Agents: []project.Agent{{
+			Name: "bot", Path: ".", Replicas: 1, TurnTimeout: 100 * time.Second, Drain: 120 * time.Second,
+			OnBusy: "queue", MaxBody: 1 << 20, EnvFiles: []string{".env"},
+		}},
+		Volume: "flisk-bot-9f2c41d07a3e",
+	}
+}
+
+// shop has every setting away from its default.
+func shop(t *testing.T) *project.Project {
+	t.Helper()
+	p := simple(t)
+	p.Name, p.Volume = "shop", "shop_conversations"
+	p.Gateway = project.Gateway{Bind: "::1", Port: 8123, Hosts: []string{"shop.test", "[::2]:80"}}
+	p.Agents[0].EnvFiles = nil
+	p.Agents = append(p.Agents, project.Agent{
+		Name: "clerk", Path: "agents/clerk", Replicas: 1, TurnTimeout: time.Second, Drain: 1500 * time.Millisecond,
+		OnBusy: "reject", RequireSession: true, MaxBody: 1, EnvFiles: []string{".env", "conf/clerk.env"},
+	})
+	return p
+}
+
+func render(t *testing.T, s stack.Stack) []byte {
+	t.Helper()
+	data, err := Render(s, []byte("static"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func load(t *testing.T, s stack.Stack, environ ...string) Loaded {
+	t.Helper()
+	got, err := Load(t.Context(), s, []byte("static"), environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRender writes two projects, and Compose reads from each what was meant.
+func TestRender(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		project  *project.Project
+		instance string
+	}{
+		"bot": {simple(t), ""}, "shop": {shop(t), ""}, "shop-two": {shop(t), "two"},
+	} {
+		s := stack.Of(c.project, c.instance)
+		data := render(t, s)
+		golden(t, name+".golden.yaml", data)
+		if again := render(t, stack.Of(c.project, c.instance)); !bytes.Equal(data, again) {
+			t.Errorf("%s: two renderings differ", name)
+		}
+		loaded := load(t, s)
+		if err := Check(loaded.Project); err != nil || len(loaded.Warnings) > 0 {
+			t.Errorf("%s: %v, %v", name, err, loaded.Warnings)
+		}
+		means(t, s, loaded.Project)
+	}
+}
+
+// means compares a loaded project with the stack that it was rendered from.
+func means(t *testing.T, s stack.Stack, p *Project) {
+	t.Helper()
+	equal := func(what string, got, want any) {
+		t.Helper()
+		if g, w := fmt.Sprintf("%q", got), fmt.Sprintf("%q", want); g != w {
+			t.Errorf("%s is %s, want %s", what, g, w)
+		}
+	}
+	equal("name", p.Name, s.ContainerProject())
+	equal("volume", p.Volumes[volumeKey].Name, s.Volume.Name)
+	equal("network", p.Networks[networkKey].Name, s.Network())
+	equal("services", len(p.Services), len(s.Agents)+1)
+	for name, service := range p.Services {
+		equal(name+" project label", service.Labels[LabelProject], s.ID)
+		equal(name+" instance label", service.Labels[LabelInstance], s.Instance)
+		equal(name+" user", service.User, "65532:65532")
+		if !service.ReadOnly || service.Init == nil || *service.Init || !slices.Equal(service.CapDrop, []string{"ALL"}) || len(service.CapAdd) > 0 || service.Privileged {
+			t.Errorf("%s may too much: %+v", name, service)
+		}
+		for _, v := range service.Volumes {
+			if strings.Contains(v.Source, "docker.sock") || strings.Contains(v.Target, "docker.sock") {
+				t.Errorf("%s mounts the engine's socket", name) // C24
+			}
+		}
+	}
+	gateway := p.Services[stack.GatewayService]
+	equal("gateway's image", gateway.Image, "traefik:v3.7.13")
+	equal("gateway's grace", time.Duration(*gateway.StopGracePeriod), s.GatewayGrace())
+	for _, port := range gateway.Ports {
+		equal("port", net.JoinHostPort(port.HostIP, port.Published), net.JoinHostPort(s.Gateway.Bind, strconv.Itoa(s.Gateway.Port)))
+	}
+	equal("gateway's mounts", []string{gateway.Volumes[0].Source, gateway.Volumes[1].Source},
+		[]string{filepath.Join(s.Dir, "traefik", "static.yaml"), filepath.Join(s.Dir, "traefik", "dynamic")})
+	for _, a := range s.Agents {
+		service := p.Services[a.Name]
+		var env, files []string
+		for name, value := range service.Environment {
+			env = append(env, name+"="+*value)
+		}
+		slices.Sort(env)
+		equal(a.Name+"'s environment", env, AgentEnv(s, a).Encode())
+		for _, f := range service.EnvFiles {
+			files = append(files, f.Path)
+			if f.Required {
+				t.Errorf("%s must be there", f.Path)
+			}
+		}
+		equal(a.Name+"'s env files", files, a.EnvFiles)
+		equal(a.Name+"'s label", service.Labels[LabelAgent], a.Name)
+		equal(a.Name+"'s image", service.Image, s.Image(a.Name))
+		equal(a.Name+"'s grace", time.Duration(*service.StopGracePeriod), a.StopGrace)
+		equal(a.Name+"'s build context", service.Build.Context, s.Dir)
+		equal(a.Name+"'s main package", filepath.Join(s.Dir, *service.Build.Args[buildArg]), a.Dir)
+		equal(a.Name+"'s health", []string(service.HealthCheck.Test), []string{"CMD", "/agent", "health"})
+		equal(a.Name+"'s volume", service.Volumes[0].Source+" "+service.Volumes[0].Target, volumeKey+" /data")
+		if len(service.Ports) > 0 {
+			t.Errorf("%s is published", a.Name)
+		}
+	}
+}
+
+// TestC15_StopOrder: every agent depends on the gateway, so plain Compose stops
+// agents first; and the budgets nest.
+func TestC15_StopOrder(t *testing.T) {
+	t.Parallel()
+	p := load(t, stack.Of(shop(t), "")).Project
+	for _, name := range []string{"bot", "clerk"} {
+		service := p.Services[name]
+		if d, ok := service.DependsOn[stack.GatewayService]; !ok || d.Condition != "service_started" {
+			t.Errorf("%s does not depend on the gateway: %+v", name, service.DependsOn)
+		}
+		if *p.Services[stack.GatewayService].StopGracePeriod <= *service.StopGracePeriod {
+			t.Errorf("the gateway is killed before %s may have ended", name)
+		}
+	}
+	if len(p.Services[stack.GatewayService].DependsOn) > 0 {
+		t.Error("the gateway depends on something, and is stopped before it")
+	}
+}
+
+// nasty are values that mean something to YAML, to Compose or to a shell.
+var nasty = []string{
+	"plain", "a b", "$", "$X", "${X}", "$$", "${X:-y}", "${X", "a$", "#a", "a # b", "a: b", "- a", "'", `"`, `it's "so"`, `\`, `a\nb`, "a\nb", "a\n", "\n", "\r\n", "\ttab",
+	"*a", "&a", "!a", "%a", "@a", "`a`", "{a: b}", "[a, b]", "|", ">", "? a", "---", "...", "null", "~", "true", "no", "0x10", "1e3", "007", "2026-01-01", "",
+	"Größe", "日本語", "🤖", "e\u0301", "\u0085", "\u2028", "\ufeff", "<<", "=", "{{ .X }}", "~/x", "https://example.com/x.git", strings.Repeat("long ", 100) + "end",
+}
+
+// TestValuesArriveAsWritten: no value of flisk.yaml becomes another one, or
+// changes another one, on the way through the file and Compose's loader.
+func TestValuesArriveAsWritten(t *testing.T) {
+	t.Parallel()
+	for _, value := range nasty {
+		arrives(t, value)
+	}
+}
+
+// arrives puts a value wherever flisk.yaml lets one be free, and an env file's
+// beside it.
+func arrives(t *testing.T, value string) {
+	t.Helper()
+	p := simple(t)
+	p.Agents[0].Path, p.Agents[0].EnvFiles = "agents/x"+value, []string{"conf/" + value + ".env", ".env"}
+	for _, s := range []stack.Stack{stack.Of(p, ""), func() stack.Stack {
+		s := stack.Of(p, "")
+		s.Volume.Name, s.Agents[0].OnBusy = value+"v", value+"b" // where the schema allows less
+		return s
+	}()} {
+		if !filepath.IsLocal(p.Agents[0].Path) || filepath.Clean(p.Agents[0].Path) != p.Agents[0].Path || strings.Contains(value, "/") {
+			s.Agents[0].Dir = s.Dir
+			s.Agents[0].EnvFiles = nil
+		}
+		loaded, err := Load(t.Context(), s, nil, []string{"X=another"})
+		if err != nil {
+			t.Errorf("%q: %v", value, err)
+			return
+		}
+		means(t, s, loaded.Project)
+		if len(loaded.Warnings) > 0 {
+			t.Errorf("%q: %q", value, loaded.Warnings)
+		}
+	}
+}
+
+func FuzzValuesArriveAsWritten(f *testing.F) {
+	for _, value := range nasty {
+		f.Add(value)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		// What flisk.yaml cannot hold: it is UTF-8 without control characters, though
+		// an escape can name any but NUL.
+		if strings.ToValidUTF8(value, "") != value || strings.ContainsAny(value, "\x00") {
+			t.Skip()
+		}
+		arrives(t, value)
+	})
+}
+
+// TestAgentsCalledAsYAMLWords: a name is a key, and stays a string.
+func TestAgentsCalledAsYAMLWords(t *testing.T) {
+	t.Parallel()
+	p := simple(t)
+	agent := p.Agents[0]
+	p.Agents = nil
+	for _, name := range []string{"n", "no", "null", "off", "on", "true", "x-y", "y", "yes"} {
+		agent.Name = name
+		p.Agents = append(p.Agents, agent)
+	}
+	s := stack.Of(p, "")
+	means(t, s, load(t, s).Project)
+}
+
+// TestC18_TheNameIsTheProjects: what plain Compose would take another name from
+// is told, and counts for nothing.
+func TestC18_TheNameIsTheProjects(t *testing.T) {
+	t.Parallel()
+	p := simple(t)
+	write(t, p.Dir, "compose.override.yaml", "name: other\n")
+	got := load(t, stack.Of(p, ""), "COMPOSE_PROJECT_NAME=elsewhere")
+	if got.Project.Name != "bot" || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "elsewhere") {
+		t.Errorf("name %q, warnings %q", got.Project.Name, got.Warnings)
+	}
+	if got := load(t, stack.Of(p, ""), "COMPOSE_PROJECT_NAME=bot"); len(got.Warnings) > 0 {
+		t.Errorf("warnings %q", got.Warnings)
+	}
+}
+
+func TestOverride(t *testing.T) {
+	t.Parallel()
+	p := simple(t)
+	write(t, p.Dir, ".env", "PASSWORD=from$file # a note\nSECRET=never shown\n")
+	write(t, p.Dir, "db.env", "A=\"x\"\nB='$A'\n")
+	write(t, p.Dir, "compose.override.yaml", `
+services:
+  db:
+    image: postgres:17
+    ports: ["127.0.0.1:5432:5432"]
+    environment: {POSTGRES_PASSWORD: "${PASSWORD}", TZ: "${ZONE}", LANG: "${LOCALE:-C}"}
+    env_file: db.env
+    volumes: ["data:/var/lib/postgresql/data"]
+    healthcheck: {test: pg_isready, interval: 1s, start_interval: 100ms}
+  bot:
+    environment: {MODEL: "large"}
+    depends_on: {db: {condition: service_healthy}}
+volumes: {data: {}}
+`)
+	got := load(t, stack.Of(p, ""))
+	if err := Check(got.Project); err != nil {
+		t.Error(err)
+	}
+	if got.Override != filepath.Join(p.Dir, "compose.override.yaml") {
+		t.Errorf("override %q", got.Override)
+	}
+	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "ZONE") {
+		t.Errorf("warnings %q", got.Warnings)
+	}
+	db, bot := got.Project.Services["db"], got.Project.Services["bot"]
+	for name, want := range map[string]string{"POSTGRES_PASSWORD": "from$file", "TZ": "", "LANG": "C", "A": "x", "B": "$A"} {
+		if v := db.Environment[name]; v == nil || *v != want {
+			t.Errorf("db has %s %v, want %q", name, v, want)
+		}
+	}
+	if bot.Environment["SECRET"] != nil || *bot.Environment["MODEL"] != "large" || *bot.Environment["FLISK_AGENT"] != "bot" || len(bot.DependsOn) != 2 {
+		t.Errorf("bot: %+v, %+v", bot.Environment, bot.DependsOn)
+	}
+	if got.Project.Volumes["data"].Name != "bot_data" {
+		t.Errorf("volumes %+v", got.Project.Volumes)
+	}
+}
+
+func TestOverrideThatCannotBeLoaded(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"not YAML":    "services: [",
+		"unknown key": "services: {db: {image: x, prots: [1]}}",
+		"required":    "services: {db: {image: \"${IMAGE?say which}\"}}",
+		"no env file": "services: {db: {image: x, env_file: nowhere.env}}",
+		"a directory": "",
+	} {
+		p := simple(t)
+		if text == "" {
+			if err := os.Mkdir(filepath.Join(p.Dir, "compose.override.yaml"), 0o777); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			write(t, p.Dir, "compose.override.yaml", text)
+		}
+		_, err := Load(t.Context(), stack.Of(p, ""), nil, nil)
+		if err == nil || fault.KindOf(err) != fault.Usage {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestUnappliedKeysAreNamed: what a person adds and flisk does not apply is an
+// error with the service's and the key's name, wherever the key is.
+func TestUnappliedKeysAreNamed(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"services: {db: {image: x, privileged: true}}":                                                            `service "db": flisk does not apply the key "privileged"`,
+		"services: {db: {image: x, deploy: {replicas: 2}}}":                                                       `service "db": flisk does not apply the key "deploy"`,
+		"services: {bot: {scale: 2}}":                                                                             `service "bot": flisk does not apply the key "scale"`,
+		"services: {db: {image: x, build: {context: ., secrets: [a]}}}\nsecrets: {a: {file: a}}":                  `2 things that flisk does not apply`,
+		"services: {db: {image: x, logging: {driver: none}, container_name: yy}}":                                  `service "db": flisk does not apply the key "container_name"`,
+		"services: {db: {image: x, networks: {default: {ipv4_address: 10.0.0.1}}}}":                               `service "db": flisk does not apply the key "networks.default.ipv4_address"`,
+		"services: {db: {image: x, networks: [back]}}\nnetworks: {back: {}}":                                      `service "db": flisk puts every service into the one network`,
+		"services: {db: {image: x, network_mode: host}}":                                                          `service "db": flisk does not apply the key "network_mode"`,
+		"services: {db: {image: x, ports: [\"5432:5432\"]}}":                                                      `service "db": port 5432 would be open to the network`,
+		"services: {db: {image: x, depends_on: {bot: {condition: service_completed_successfully}}}}":              `service "db": flisk does not apply the condition "service_completed_successfully"`,
+		"services: {db: {image: x, volumes: [{type: bind, source: ., target: /x, bind: {propagation: shared}}]}}": `service "db": flisk does not apply the key "volumes.bind.propagation"`,
+		"networks: {default: {ipam: {config: [{subnet: 10.0.0.0/8}]}}}":                                           `network "default": flisk does not apply the key "ipam"`,
+		"services: {db: {build: .}}":                                                                              `service "db": it needs an image`,
+		"configs: {c: {content: x}}":                                                                              `flisk does not apply the key "configs`,
+	} {
+		p := simple(t)
+		write(t, p.Dir, "compose.override.yaml", text)
+		err := Check(load(t, stack.Of(p, "")).Project)
+		if err == nil || !strings.Contains(err.Error(), want) || fault.KindOf(err) != fault.Usage {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package composefile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/template"
+	"github.com/compose-spec/compose-go/v2/types"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/stack"
+)
+
+// The Compose types, for those who may not import them.
+type (
+	Project = types.Project
+	Service = types.ServiceConfig
+)
+
+// overrides are the files that people add to a stack with, in Compose's own
+// order. The first one that exists counts.
+var overrides = []string{"compose.override.yml", "compose.override.yaml", "docker-compose.override.yml", "docker-compose.override.yaml"}
+
+// projectNameVariable is how plain Compose is given another name for a project.
+const projectNameVariable = "COMPOSE_PROJECT_NAME"
+
+// Loaded is a stack as Compose understands it, with what people added.
+type Loaded struct {
+	Project  *Project
+	Override string   // path of the file that was added; "" when there is none
+	Warnings []string // what is odd but harmless, for people
+}
+
+// Load reads the Compose file of a stack with Compose's own loader, and the
+// project's override over it. The file itself is not read but rendered: that is
+// what is on disk, or would be if the stack were not an instance or a
+// verification of the project there. static is as for [Render].
+//
+// environ, as os.Environ gives it, and over it the project's .env file fill in
+// variables of the override. The env files of agents are named and not read: a
+// runtime reads them with [project.LoadEnv], so that a value is the same
+// wherever the agent runs. Those of other services are read as Compose does.
+//
+// Errors are faults of kind Usage. What [Check] refuses is no error here.
+func Load(ctx context.Context, s stack.Stack, static []byte, environ []string) (Loaded, error) {
+	content, err := Render(s, static)
+	if err != nil {
+		return Loaded{}, err
+	}
+	details := types.ConfigDetails{
+		WorkingDir:  s.Dir,
+		ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(s.Dir, FileName), Content: content}},
+	}
+	var out Loaded
+	override, found, err := readOverride(s.Dir)
+	if err != nil {
+		return Loaded{}, err
+	}
+	if found {
+		out.Override = override.Filename
+		details.ConfigFiles = append(details.ConfigFiles, override)
+	}
+	vars, err := project.LoadEnv([]string{filepath.Join(s.Dir, ".env")})
+	if err != nil {
+		return Loaded{}, err
+	}
+	// The environment wins over the file, as in Compose. Both have the same form.
+	details.Environment = types.NewMapping(slices.Concat(vars, environ))
+	name := s.ContainerProject()
+	if other := details.Environment[projectNameVariable]; other != "" && other != name {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("%s is %q and counts for nothing: the project's name is %q, from %s",
+			projectNameVariable, other, name, project.FileName))
+	}
+
+	unset := map[string]bool{}
+	out.Project, err = loader.LoadWithContext(ctx, details, func(o *loader.Options) {
+		o.SetProjectName(name, true)
+		o.SkipResolveEnvironment = true
+		o.Interpolate.Substitute = func(text string, lookup template.Mapping) (string, error) {
+			note(unset, text, lookup)
+			return template.SubstituteWithOptions(text, lookup, template.WithoutLogging)
+		}
+	})
+	if err != nil {
+		return Loaded{}, fault.New(fault.Usage, "", "cannot load %s: %w", describe(out.Override), err)
+	}
+	if err := resolve(out.Project, s); err != nil {
+		return Loaded{}, err
+	}
+	for _, variable := range slices.Sorted(maps.Keys(unset)) {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("%s takes the variable %s, which is not set: it is empty", filepath.Base(out.Override), variable))
+	}
+	return out, nil
+}
+
+func describe(override string) string {
+	if override == "" {
+		return FileName
+	}
+	return filepath.Base(override)
+}
+
+// readOverride finds the file that people add to a stack with.
+func readOverride(dir string) (types.ConfigFile, bool, error) {
+	for _, name := range overrides {
+		path := filepath.Join(dir, name)
+		content, err := os.ReadFile(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return types.ConfigFile{}, false, fault.New(fault.Usage, "", "cannot read the override: %w", err)
+		default:
+			return types.ConfigFile{Filename: path, Content: content}, true, nil
+		}
+	}
+	return types.ConfigFile{}, false, nil
+}
+
+// note takes down which variables of a text have no value and no word for that
+// case, and so become nothing.
+func note(unset map[string]bool, text string, lookup template.Mapping) {
+	if !strings.Contains(text, "$") {
+		return
+	}
+	for name, v := range template.ExtractVariables(map[string]any{"": text}, nil) {
+		if _, ok := lookup(name); !ok && v.DefaultValue == "" && v.PresenceValue == "" && !v.Required {
+			unset[name] = true
+		}
+	}
+}
+
+// resolve reads the env files of the services that are not the stack's agents.
+func resolve(p *Project, s stack.Stack) error {
+	others := p.Services.Filter(func(service types.ServiceConfig) bool {
+		return !slices.ContainsFunc(s.Agents, func(a stack.Agent) bool { return a.Name == service.Name })
+	})
+	apart := *p
+	apart.Services = others
+	resolved, err := apart.WithServicesEnvironmentResolved(true)
+	if err != nil {
+		return fault.New(fault.Usage, "", "cannot read an env file of %s: %w", strings.Join(slices.Sorted(maps.Keys(others)), ", "), err)
+	}
+	maps.Copy(p.Services, resolved.Services)
+	return nil
+}
