@@ -3,7 +3,7 @@
 // files that are generated from the same routes.
 //
 // Start a [Backend] for each of [Agents], a gateway that routes to them, and
-// call [Run].
+// call [Run] with [Cases], or with [Traefik] when it is one.
 package routetest
 
 import (
@@ -34,9 +34,40 @@ type Case struct {
 	Header []string
 	Body   string
 
+	Outcome
+
+	// Traefik is what becomes of it where that is Traefik's to decide and no
+	// configuration changes it; nil when it is the same.
+	Traefik *Otherwise
+}
+
+// Outcome is what becomes of a request.
+type Outcome struct {
 	Agent  string // who gets it; "" when it is refused
 	Status int    // of the refusal
 	Check  func(t *testing.T, got Seen)
+}
+
+// Otherwise is another outcome, and the reason.
+type Otherwise struct {
+	Outcome
+	Why string
+
+	// Unstamped says that it is refused before there is a route: the answer does
+	// not name the table.
+	Unstamped bool
+}
+
+// Traefik is the table as it is for Traefik: every case of [Cases], with what is
+// otherwise there.
+func Traefik() []Case {
+	cases := Cases()
+	for i, c := range cases {
+		if c.Traefik != nil {
+			cases[i].Outcome = c.Traefik.Outcome
+		}
+	}
+	return cases
 }
 
 // Seen is what a [Backend] got, and its answer.
@@ -75,69 +106,89 @@ func Backend(agent string) http.Handler {
 func Cases() []Case {
 	long := "Aa0" + strings.Repeat("zZ._~:@+=-", 12) + "bBcCd" // 128 characters, every kind
 	return []Case{
-		{Name: "turn", Method: "POST", Target: "/api/bot/turn", Body: `{"input":"hi"}`, Agent: "bot", Check: func(t *testing.T, got Seen) {
+		{Name: "turn", Method: "POST", Target: "/api/bot/turn", Body: `{"input":"hi"}`, Outcome: checked("bot", func(t *testing.T, got Seen) {
 			if got.Body != `{"input":"hi"}` || got.Length != int64(len(got.Body)) {
 				t.Errorf("body %q of length %d", got.Body, got.Length)
 			}
-		}},
-		{Name: "chunked turn has a length behind the gateway", Method: "POST", Target: "/api/bot/turn", Header: []string{"Transfer-Encoding: chunked"}, Body: "2\r\n{}\r\n0\r\n\r\n", Agent: "bot", Check: func(t *testing.T, got Seen) {
+		})},
+		{Name: "chunked turn has a length behind the gateway", Method: "POST", Target: "/api/bot/turn", Header: []string{"Transfer-Encoding: chunked"}, Body: "2\r\n{}\r\n0\r\n\r\n", Outcome: checked("bot", func(t *testing.T, got Seen) {
 			if got.Body != "{}" || got.Length != 2 {
 				t.Errorf("body %q of length %d", got.Body, got.Length)
 			}
-		}},
-		{Name: "name that is another's beginning", Target: "/api/bot-2/sessions", Agent: "bot-2"},
-		{Name: "another agent", Target: "/api/billing/sessions/tg%3A4711?after=a;b&limit=%zz", Agent: "billing", Check: func(t *testing.T, got Seen) {
+		}), Traefik: &Otherwise{Why: "it reads no body: one that it read whole would keep answers from streaming", Outcome: checked("bot", func(t *testing.T, got Seen) {
+			if got.Body != "{}" || got.Length != -1 {
+				t.Errorf("body %q of length %d", got.Body, got.Length)
+			}
+		})}},
+		{Name: "name that is another's beginning", Target: "/api/bot-2/sessions", Outcome: to("bot-2")},
+		{Name: "another agent", Target: "/api/billing/sessions/tg%3A4711?after=a;b&limit=%zz", Outcome: checked("billing", func(t *testing.T, got Seen) {
 			if want := "/api/billing/sessions/tg%3A4711?after=a;b&limit=%zz"; got.Target != want {
 				t.Errorf("target %q, want %q", got.Target, want)
 			}
-		}},
-		{Name: "ready", Target: "/api/bot/ready", Agent: "bot"},
-		{Name: "below the agent, with a slash at the end", Target: "/api/bot/", Agent: "bot"},
-		{Name: "DELETE", Method: "DELETE", Target: "/api/bot/sessions/s1", Agent: "bot"},
-		{Name: "HEAD", Method: "HEAD", Target: "/api/bot/ready", Agent: "bot"},
-		{Name: "OPTIONS is the agent's to refuse", Method: "OPTIONS", Target: "/api/bot/turn", Agent: "bot"},
+		}), Traefik: &Otherwise{Why: `it writes ";" as an escape, because it would take it for "&" else`, Outcome: checked("billing", func(t *testing.T, got Seen) {
+			if want := "/api/billing/sessions/tg%3A4711?after=a%3Bb&limit=%zz"; got.Target != want {
+				t.Errorf("target %q, want %q", got.Target, want)
+			}
+		})}},
+		{Name: "ready", Target: "/api/bot/ready", Outcome: to("bot")},
+		{Name: "below the agent, with a slash at the end", Target: "/api/bot/", Outcome: to("bot")},
+		{Name: "DELETE", Method: "DELETE", Target: "/api/bot/sessions/s1", Outcome: to("bot")},
+		{Name: "HEAD", Method: "HEAD", Target: "/api/bot/ready", Outcome: to("bot")},
+		{Name: "OPTIONS is the agent's to refuse", Method: "OPTIONS", Target: "/api/bot/turn", Outcome: to("bot")},
 
-		{Name: "root", Target: "/", Status: 404},
-		{Name: "api alone", Target: "/api/", Status: 404},
-		{Name: "agent without a slash", Target: "/api/bot", Status: 404},
-		{Name: "unknown agent", Target: "/api/bots/turn", Status: 404},
-		{Name: "agent in capitals", Target: "/api/Bot/turn", Status: 404},
-		{Name: "the agent's own endpoints are not public", Target: "/health", Status: 404},
-		{Name: "prefix in capitals", Target: "/API/bot/turn", Status: 404},
+		{Name: "root", Target: "/", Outcome: refused(404)},
+		{Name: "api alone", Target: "/api/", Outcome: refused(404)},
+		{Name: "agent without a slash", Target: "/api/bot", Outcome: refused(404)},
+		{Name: "unknown agent", Target: "/api/bots/turn", Outcome: refused(404)},
+		{Name: "agent in capitals", Target: "/api/Bot/turn", Outcome: refused(404)},
+		{Name: "the agent's own endpoints are not public", Target: "/health", Outcome: refused(404)},
+		{Name: "prefix in capitals", Target: "/API/bot/turn", Outcome: refused(404)},
 
-		{Name: "foreign host", Target: "/api/bot/ready", Host: "evil.example", Status: 403},
-		{Name: "foreign host on an unknown path", Target: "/", Host: "evil.example", Status: 403},
-		{Name: "foreign host in the request line", Target: "http://evil.example/api/bot/ready", Status: 403},
-		{Name: "own name as a foreign one's beginning", Target: "/api/bot/ready", Host: "localhost.evil.example:8080", Status: 403},
+		{Name: "foreign host", Target: "/api/bot/ready", Host: "evil.example", Outcome: refused(403)},
+		{Name: "foreign host on an unknown path", Target: "/", Host: "evil.example", Outcome: refused(403)},
+		{Name: "foreign host in the request line", Target: "http://evil.example/api/bot/ready", Outcome: refused(403)},
+		{Name: "own name as a foreign one's beginning", Target: "/api/bot/ready", Host: "localhost.evil.example:8080", Outcome: refused(403)},
+		{Name: "own name with another port", Target: "/api/bot/ready", Host: "localhost:8081", Outcome: refused(403)},
+		{Name: "no host", Target: "/api/bot/ready", Host: " ", Outcome: refused(403)},
 
-		{Name: "C27 the session id passes byte for byte", Target: "/api/bot/sessions", Header: []string{"x-session-ID: " + long}, Agent: "bot", Check: func(t *testing.T, got Seen) {
+		{Name: "agent with an escape", Target: "/api/b%6ft/turn", Outcome: refused(404), Traefik: &Otherwise{Why: cleaned, Outcome: clean("bot", "/api/bot/turn")}},
+		{Name: "escaped slash behind the agent", Target: "/api/bot%2Fturn", Outcome: refused(404), Traefik: &Otherwise{Why: "it refuses such a path before it looks for a route", Outcome: refused(400), Unstamped: true}},
+		{Name: "dots that lead to another agent", Target: "/api/bot/../billing/turn", Outcome: refused(404), Traefik: &Otherwise{Why: cleaned, Outcome: clean("billing", "/api/billing/turn")}},
+		{Name: "escaped dots", Target: "/api/bot/%2e%2e/billing/turn", Outcome: refused(404), Traefik: &Otherwise{Why: cleaned, Outcome: clean("billing", "/api/billing/turn")}},
+		{Name: "dots that lead out", Target: "/api/bot/../../health", Outcome: refused(404)},
+		{Name: "empty segment", Target: "/api/bot//turn", Outcome: refused(404), Traefik: &Otherwise{Why: cleaned, Outcome: clean("bot", "/api/bot/turn")}},
+		{Name: "OPTIONS *", Method: "OPTIONS", Target: "*", Outcome: refused(404), Traefik: &Otherwise{Why: "the server in it answers that itself", Outcome: refused(200), Unstamped: true}},
+		{Name: "CONNECT", Method: "CONNECT", Target: "localhost:8080", Outcome: refused(404)},
+		{Name: "upgrade", Target: "/api/bot/turn", Header: []string{"Connection: Upgrade", "Upgrade: websocket"}, Outcome: refused(400)},
+
+		{Name: "C27 the session id passes byte for byte", Target: "/api/bot/sessions", Header: []string{"x-session-ID: " + long}, Outcome: checked("bot", func(t *testing.T, got Seen) {
 			has(t, got.Header, turn.HeaderSession, long)
-		}},
-		{Name: "two session ids reach the agent, which refuses them", Target: "/api/bot/sessions", Header: []string{"X-Session-Id: a", "X-Session-Id: b"}, Agent: "bot", Check: func(t *testing.T, got Seen) {
+		})},
+		{Name: "two session ids reach the agent, which refuses them", Target: "/api/bot/sessions", Header: []string{"X-Session-Id: a", "X-Session-Id: b"}, Outcome: checked("bot", func(t *testing.T, got Seen) {
 			has(t, got.Header, turn.HeaderSession, "a", "b")
-		}},
-		{Name: "an empty session id reaches the agent, which refuses it", Target: "/api/bot/sessions", Header: []string{"X-Session-Id:"}, Agent: "bot", Check: func(t *testing.T, got Seen) {
+		})},
+		{Name: "an empty session id reaches the agent, which refuses it", Target: "/api/bot/sessions", Header: []string{"X-Session-Id:"}, Outcome: checked("bot", func(t *testing.T, got Seen) {
 			has(t, got.Header, turn.HeaderSession, "")
-		}},
-		{Name: "aliases with underscores are dropped", Target: "/api/bot/sessions", Header: []string{"x_session_id: other", "X-Session_Id: other", "idempotency_key: other", "X-Session-Id: mine"}, Agent: "bot", Check: func(t *testing.T, got Seen) {
+		})},
+		{Name: "aliases with underscores are dropped", Target: "/api/bot/sessions", Header: []string{"x_session_id: other", "X-Session_Id: other", "idempotency_key: other", "X-Session-Id: mine"}, Outcome: checked("bot", func(t *testing.T, got Seen) {
 			has(t, got.Header, turn.HeaderSession, "mine")
 			for name := range got.Header {
 				if strings.Contains(name, "_") {
 					t.Errorf("the agent got %q", name)
 				}
 			}
-		}},
-		{Name: "turn key and hold pass", Method: "POST", Target: "/api/bot/turn", Body: "{}", Header: []string{`Idempotency-Key: "a b\"c"`, "X-Flisk-Hold: n:begun:5", "If-Match: \"3\""}, Agent: "bot", Check: func(t *testing.T, got Seen) {
+		})},
+		{Name: "turn key and hold pass", Method: "POST", Target: "/api/bot/turn", Body: "{}", Header: []string{`Idempotency-Key: "a b\"c"`, "X-Flisk-Hold: n:begun:5", "If-Match: \"3\""}, Outcome: checked("bot", func(t *testing.T, got Seen) {
 			has(t, got.Header, turn.HeaderKey, `"a b\"c"`)
 			has(t, got.Header, turn.HeaderHold, "n:begun:5")
 			has(t, got.Header, "If-Match", `"3"`)
-		}},
-		{Name: "headers of the contract are not hop-by-hop", Method: "POST", Target: "/api/bot/turn", Header: []string{"Connection: x-session-id, idempotency-key, if-match", "X-Session-Id: s1", "Idempotency-Key: k1", `If-Match: "3"`}, Agent: "bot", Check: func(t *testing.T, got Seen) {
+		})},
+		{Name: "headers of the contract are not hop-by-hop", Method: "POST", Target: "/api/bot/turn", Header: []string{"Connection: x-session-id, idempotency-key, if-match", "X-Session-Id: s1", "Idempotency-Key: k1", `If-Match: "3"`}, Outcome: checked("bot", func(t *testing.T, got Seen) {
 			has(t, got.Header, "X-Session-Id", "s1")
 			has(t, got.Header, "Idempotency-Key", "k1")
 			has(t, got.Header, "If-Match", `"3"`)
-		}},
-		{Name: "who asked is what the gateway saw", Target: "/api/bot/sessions", Header: []string{"X-Forwarded-For: 203.0.113.9", "X-Forwarded-Host: evil.example", "X-Forwarded-Prefix: /x", "Forwarded: for=203.0.113.9", "X-Real-Ip: 203.0.113.9"}, Agent: "bot", Check: func(t *testing.T, got Seen) {
+		})},
+		{Name: "who asked is what the gateway saw", Target: "/api/bot/sessions", Header: []string{"X-Forwarded-For: 203.0.113.9", "X-Forwarded-Host: evil.example", "X-Forwarded-Prefix: /x", "Forwarded: for=203.0.113.9", "X-Real-Ip: 203.0.113.9"}, Outcome: checked("bot", func(t *testing.T, got Seen) {
 			has(t, got.Header, "X-Forwarded-Host", got.Host)
 			has(t, got.Header, "X-Forwarded-Proto", "http")
 			has(t, got.Header, "X-Forwarded-Prefix")
@@ -147,14 +198,34 @@ func Cases() []Case {
 					t.Errorf("the agent got the client's %s", name)
 				}
 			}
-		}},
-		{Name: "hop-by-hop headers end at the gateway", Target: "/api/bot/sessions", Header: []string{"Connection: close, X-Hop", "X-Hop: 1", "Keep-Alive: timeout=5", "Proxy-Authorization: Basic eDp5", "X-End: 1"}, Agent: "bot", Check: func(t *testing.T, got Seen) {
+		})},
+		{Name: "hop-by-hop headers end at the gateway", Target: "/api/bot/sessions", Header: []string{"Connection: close, X-Hop", "X-Hop: 1", "Keep-Alive: timeout=5", "Proxy-Authorization: Basic eDp5", "X-End: 1"}, Outcome: checked("bot", func(t *testing.T, got Seen) {
 			for _, name := range []string{"Connection", "X-Hop", "Keep-Alive", "Proxy-Authorization"} {
 				has(t, got.Header, name)
 			}
 			has(t, got.Header, "X-End", "1")
-		}},
+		})},
 	}
+}
+
+// cleaned is the reason of several cases.
+const cleaned = "it cleans a path, and routes and forwards the clean one"
+
+func to(agent string) Outcome { return Outcome{Agent: agent} }
+
+func refused(status int) Outcome { return Outcome{Status: status} }
+
+func checked(agent string, check func(*testing.T, Seen)) Outcome {
+	return Outcome{Agent: agent, Check: check}
+}
+
+// clean is the outcome that an agent sees the path by which it was found.
+func clean(agent, target string) Outcome {
+	return checked(agent, func(t *testing.T, got Seen) {
+		if got.Target != target {
+			t.Errorf("target %q, want %q", got.Target, target)
+		}
+	})
 }
 
 func has(t *testing.T, h http.Header, name string, want ...string) {
@@ -165,9 +236,9 @@ func has(t *testing.T, h http.Header, name string, want ...string) {
 }
 
 // Run sends every case to the gateway at addr, whose own name is host, and
-// checks who got it. Refused answers go to refused as well, when it is not nil;
-// their bodies are read and closed by Run afterwards.
-func Run(t *testing.T, addr, host string, cases []Case, refused func(*testing.T, *http.Response)) {
+// checks who got it. Refused answers go to refusal as well, when it is not nil;
+// their bodies are closed by Run afterwards.
+func Run(t *testing.T, addr, host string, cases []Case, refusal func(*testing.T, Case, *http.Response)) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			res := c.send(t, addr, host)
@@ -179,8 +250,8 @@ func Run(t *testing.T, addr, host string, cases []Case, refused func(*testing.T,
 				if seen != "" {
 					t.Errorf("an agent got it: %s", seen)
 				}
-				if refused != nil {
-					refused(t, res)
+				if refusal != nil {
+					refusal(t, c, res)
 				}
 				return
 			}

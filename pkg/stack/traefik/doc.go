@@ -18,9 +18,10 @@
 //   - It does not read a body before it forwards it, so a client's chunked body
 //     stays chunked, a slow one occupies the agent's connection, and one that is
 //     too large is refused by the agent.
-//   - "Connection: upgrade" is dropped and not refused.
 //   - A path with "." or ".." segments, or with empty ones, is cleaned and then
-//     routed; "%6f" is read as "o". Agents see the path that was routed.
+//     routed; "%6f" is read as "o". Agents see the path that was routed. An escaped
+//     slash is 400, and "OPTIONS *" is 200; neither answer has the routes' hash.
+//   - ";" in a query is written as "%3B".
 //   - A held request is tried again every 100 to 200 ms, in no order.
 //   - Replicas are taken in turn, and not by session. (The session's lock makes
 //     that right; it is only not as fast.)

@@ -28,16 +28,18 @@ const dialTime = 250 * time.Millisecond
 // The order in which routers are asked. The refusals enclose those of the
 // agents.
 const (
-	firstOfAll = 1000
-	readyPath  = 200
-	agentPaths = 100
-	lastOfAll  = 1
+	firstOfAll  = 1000
+	secondOfAll = 900
+	readyPath   = 200
+	agentPaths  = 100
+	lastOfAll   = 1
 )
 
 // The names of middlewares and of the transport.
 const (
 	stampName     = "stamp"
 	forbiddenName = "forbidden"
+	noUpgradeName = "no-upgrade"
 	notFoundName  = "not-found"
 	holdName      = "hold"
 	transportName = "agents"
@@ -121,6 +123,10 @@ func Dynamic(routes stack.Routes) ([]byte, error) {
 				Rule: "!" + exactHost(routes.Hosts), Priority: firstOfAll,
 				Middlewares: []string{stampName, forbiddenName}, Service: nobody,
 			},
+			"no-upgrade": {
+				Rule: "HeaderRegexp(`Upgrade`, `.`)", Priority: secondOfAll,
+				Middlewares: []string{stampName, noUpgradeName}, Service: nobody,
+			},
 			"not-found": {
 				Rule: "PathPrefix(`/`)", Priority: lastOfAll,
 				Middlewares: []string{stampName, notFoundName}, Service: nobody,
@@ -130,13 +136,14 @@ func Dynamic(routes stack.Routes) ([]byte, error) {
 			stampName: {Headers: &headers{
 				CustomRequestHeaders: map[string]string{
 					// An empty value removes a header. Without Connection nothing that it
-					// lists is dropped on the way to an agent, and no connection upgraded.
+					// lists is dropped on the way to an agent.
 					"Connection": "",
 					"Forwarded":  "", // a client's word: Traefik itself writes X-Forwarded-For
 				},
 				CustomResponseHeaders: map[string]string{turn.HeaderRoutes: routes.Hash()},
 			}},
 			forbiddenName: refuse(http.StatusForbidden),
+			noUpgradeName: refuse(http.StatusBadRequest),
 			notFoundName:  refuse(http.StatusNotFound),
 			holdName:      {Retry: &retry{Attempts: holdTries, InitialInterval: duration(holdPause), Timeout: duration(holdTime)}},
 		},

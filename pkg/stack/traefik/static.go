@@ -50,7 +50,20 @@ type forwardedHeaders struct {
 }
 
 type entryHTTP struct {
-	AliasHeadersStrategy string `yaml:"aliasHeadersStrategy"`
+	AliasHeadersStrategy  string            `yaml:"aliasHeadersStrategy"`
+	EncodeQuerySemicolons bool              `yaml:"encodeQuerySemicolons"`
+	EncodedCharacters     encodedCharacters `yaml:"encodedCharacters"`
+}
+
+// encodedCharacters are those that a path may have as an escape.
+type encodedCharacters struct {
+	AllowEncodedSlash         bool `yaml:"allowEncodedSlash"`
+	AllowEncodedBackSlash     bool `yaml:"allowEncodedBackSlash"`
+	AllowEncodedNullCharacter bool `yaml:"allowEncodedNullCharacter"`
+	AllowEncodedSemicolon     bool `yaml:"allowEncodedSemicolon"`
+	AllowEncodedPercent       bool `yaml:"allowEncodedPercent"`
+	AllowEncodedQuestionMark  bool `yaml:"allowEncodedQuestionMark"`
+	AllowEncodedHash          bool `yaml:"allowEncodedHash"`
 }
 
 type transport struct {
@@ -91,9 +104,16 @@ func staticAt(s stack.Stack, address, directory string) ([]byte, error) {
 			// A client that lists one of these in Connection would have it taken
 			// away here; they stay until the middleware "stamp" removes that header.
 			ForwardedHeaders: forwardedHeaders{Connection: []string{turn.HeaderSession, turn.HeaderKey, "If-Match"}},
-			// "x_session_id" is another header than X-Session-Id here and the same
-			// one to a CGI-like reader behind.
-			HTTP: entryHTTP{AliasHeadersStrategy: "delete"},
+			HTTP: entryHTTP{
+				// "x_session_id" is another header than X-Session-Id here and the same
+				// one to a CGI-like reader behind.
+				AliasHeadersStrategy: "delete",
+				// Else ";" becomes "&", and a value two.
+				EncodeQuerySemicolons: true,
+				// No session id and no agent has any of them, and an escaped slash is
+				// read as one thing here and as another behind.
+				EncodedCharacters: encodedCharacters{},
+			},
 			Transport: transport{
 				// Agents stop first, and their last answers go through here.
 				LifeCycle:          lifeCycle{GraceTimeOut: duration(s.LongestGrace())},
