@@ -16,7 +16,7 @@ cached() {
 	done
 	shift
 
-	dir=${FLISK_CI_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/flisk-ci}
+	dir=$(realpath -m "${FLISK_CI_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/flisk-ci}")
 	kept=$dir/$name-$(go env GOOS)-$(go env GOARCH)-$(cat "${files[@]}" | sha256sum | cut -c1-16)
 	mkdir -p "$dir" "$(dirname "$out")"
 	if [ ! -x "$kept" ]; then
