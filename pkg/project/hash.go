@@ -37,15 +37,16 @@ const (
 	ReportSuffix = ".flisk.xml"
 )
 
-// generated are what flisk writes into the top directory of a project.
-var generated = []string{"compose.yaml", "traefik"}
+// settings are what of the top directory says how an agent runs and not what it
+// is: what flisk generates, and what people add to it.
+var settings = []string{"compose.yaml", "compose.override.yaml", "compose.override.yml", "traefik"}
 
 // Ignored reports whether a file or directory never counts for what an agent
 // is, by its path relative to the project, with slashes. All that is below an
 // ignored directory is ignored, too.
 func Ignored(rel string) bool {
-	for _, g := range generated {
-		if rel == g || strings.HasPrefix(rel, g+"/") {
+	for _, s := range settings {
+		if rel == s || strings.HasPrefix(rel, s+"/") {
 			return true
 		}
 	}
@@ -81,11 +82,11 @@ func (p *Project) SourceHash(agent string) (string, error) {
 		return "", fault.New(fault.Usage, "", "there is no agent %q", agent)
 	}
 	others := map[string]bool{}
-	settings := map[string]bool{FileName: true}
+	elsewhere := map[string]bool{FileName: true} // settings, too, wherever they are
 	for _, other := range p.Agents {
 		others[other.Path] = other.Path != a.Path
 		for _, file := range other.EnvFiles {
-			settings[file] = true
+			elsewhere[file] = true
 		}
 	}
 	sum := sha256.New()
@@ -102,7 +103,7 @@ func (p *Project) SourceHash(agent string) (string, error) {
 			return nil
 		case (Ignored(rel) || a.ignores(rel)) && entry.IsDir():
 			return fs.SkipDir
-		case Ignored(rel), a.ignores(rel), settings[rel], entry.IsDir():
+		case Ignored(rel), a.ignores(rel), elsewhere[rel], entry.IsDir():
 			return nil
 		case others[path.Dir(rel)] && path.Ext(rel) == ".go":
 			return nil

@@ -132,7 +132,7 @@ func TestC02_C06_DroppingsDoNotCount(t *testing.T) {
 		".turn.go.swp", ".turn.go.swx", "turn.go~", "4913", ".#turn.go", "#turn.go#", "turn.go___jb_tmp___", "turn.go___jb_old___",
 		".idea/workspace.xml", ".git/HEAD", "assets/.git/HEAD", ".flisk/volume/VOLUME",
 		"__pycache__/a", "x.pyc", "node_modules/a/b.js", ".venv/bin/x", "agent.log", "assets/agent.log", "db.sqlite", "db.sqlite-journal", "backup.flisk.jsonl", "out/report.flisk.xml",
-		"compose.yaml", "traefik/dynamic/routes.yaml",
+		"compose.yaml", "compose.override.yaml", "traefik/dynamic/routes.yaml",
 	} {
 		if got := tr.changes(func() { tr.write(f, "dropped") }); got != nil {
 			t.Errorf("%s changed %v", f, got)

@@ -34,7 +34,13 @@ func Load(dir string) (*Project, []Warning, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p := defaults(root)
+	return Parse(root, data)
+}
+
+// Parse is [Load] for the content of a flisk.yaml that is, or will be, in dir: an
+// absolute path, free of symbolic links. Nothing is read from there.
+func Parse(dir string, data []byte) (*Project, []Warning, error) {
+	p := defaults(dir)
 	d := decode(data, &p)
 	if len(d.problems) > 0 {
 		return nil, nil, d.problems.fault()

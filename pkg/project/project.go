@@ -123,6 +123,10 @@ func defaultAgent(name string) Agent {
 // DefaultPort is the gateway's port, and the first one that init tries.
 const DefaultPort = 8080
 
+// GatewayName is what the gateway is called in a network of containers, where
+// every agent has its own name. No agent can have this one.
+const GatewayName = "gateway"
+
 // Limits of names. The longest names made of them, "<name>-<agent>-1" and
 // "flisk-<name>-<id>", have 63 characters or fewer: the longest DNS label.
 const (

@@ -36,11 +36,7 @@ func (d *decoder) project(n *yaml.Node, p *Project) {
 			}
 		}},
 		field{"runtime", "", func(n *yaml.Node) {
-			// Docker is a word that is known, and not offered before there is such
-			// a runtime.
-			offered := []string{string(Auto), string(Process)}
-			if s, ok := d.text(n, "runtime"); ok && d.check(n, s == string(Docker) || slices.Contains(offered, s),
-				"runtime cannot be %s%s", quote(s), didYouMean(s, offered)) {
+			if s, ok := d.choice(n, "runtime", string(Auto), string(Docker), string(Process)); ok {
 				p.Runtime = Runtime(s)
 			}
 		}},
@@ -110,7 +106,8 @@ func (d *decoder) agents(n *yaml.Node) []Agent {
 	ok := d.pairs(n, "agents", func(key, value *yaml.Node) {
 		count++
 		if d.check(key, turn.ValidAgent(key.Value),
-			"an agent's name must have 1 to %d characters of a-z, 0-9 and -, begin with a letter and not end in -, not %s", turn.MaxAgent, quote(key.Value)) {
+			"an agent's name must have 1 to %d characters of a-z, 0-9 and -, begin with a letter and not end in -, not %s", turn.MaxAgent, quote(key.Value)) &&
+			d.check(key, key.Value != GatewayName, "an agent cannot be called %q: that is what the gateway is called in its network", GatewayName) {
 			agents = append(agents, d.agent(key.Value, value))
 		}
 	})

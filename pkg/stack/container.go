@@ -7,14 +7,16 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/flisk-go/flisk/pkg/project"
 )
 
 // What a stack looks like from inside its network, when it runs in containers.
 const (
-	GatewayService = "gateway" // the gateway's name there; no agent can have it
-	GatewayPort    = 8080      // where the gateway listens
-	AgentPort      = 4001      // where every agent listens
-	DataDir        = "/data"   // where an agent finds the volume
+	GatewayService = project.GatewayName
+	GatewayPort    = 8080    // where the gateway listens
+	AgentPort      = 4001    // where every agent listens
+	DataDir        = "/data" // where an agent finds the volume
 	User           = "65532:65532"
 )
 

@@ -357,7 +357,7 @@ func TestUnappliedKeysAreNamed(t *testing.T) {
 		"services: {db: {image: x, deploy: {replicas: 2}}}":                                                       `service "db": flisk does not apply the key "deploy"`,
 		"services: {bot: {scale: 2}}":                                                                             `service "bot": flisk does not apply the key "scale"`,
 		"services: {db: {image: x, build: {context: ., secrets: [a]}}}\nsecrets: {a: {file: a}}":                  `2 things that flisk does not apply`,
-		"services: {db: {image: x, logging: {driver: none}, container_name: yy}}":                                  `service "db": flisk does not apply the key "container_name"`,
+		"services: {db: {image: x, logging: {driver: none}, container_name: yy}}":                                 `service "db": flisk does not apply the key "container_name"`,
 		"services: {db: {image: x, networks: {default: {ipv4_address: 10.0.0.1}}}}":                               `service "db": flisk does not apply the key "networks.default.ipv4_address"`,
 		"services: {db: {image: x, networks: [back]}}\nnetworks: {back: {}}":                                      `service "db": flisk puts every service into the one network`,
 		"services: {db: {image: x, network_mode: host}}":                                                          `service "db": flisk does not apply the key "network_mode"`,
