@@ -11,12 +11,25 @@ type disk interface {
 	Mkdir(path string) error                     // with the permissions that the umask leaves
 	WriteFile(path string, content []byte) error // a new file; an existing one is an error
 	Rename(from, to string) error
+	Share(path string) error // lets everybody read a file, or pass through a directory
 }
 
 type realDisk struct{}
 
 func (realDisk) Mkdir(path string) error      { return os.Mkdir(path, 0o777) }
 func (realDisk) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (realDisk) Share(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	perm := info.Mode().Perm() | 0o444
+	if info.IsDir() {
+		perm |= 0o111
+	}
+	return os.Chmod(path, perm)
+}
 
 func (realDisk) WriteFile(path string, content []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -54,6 +67,11 @@ func writeTree(d disk, dir string, files []file) error {
 		}
 		if err := d.WriteFile(path, f.content); err != nil {
 			return err
+		}
+		for at := path; f.shared && at != dir; at = filepath.Dir(at) {
+			if err := d.Share(at); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -98,11 +98,11 @@ func isLibrary(dir string) error {
 // libraryFiles are the files of a project that lie in the library's directory,
 // by their paths in it.
 func libraryFiles() ([]file, error) {
-	all, err := render(templates.Data{})
+	all, err := renderSources(templates.Data{})
 	var files []file
 	for _, f := range all {
 		if inner, ok := strings.CutPrefix(f.path, libraryDir+"/"); ok {
-			files = append(files, file{inner, f.content})
+			files = append(files, file{path: inner, content: f.content})
 		}
 	}
 	return files, err

@@ -11,6 +11,9 @@ import (
 	"text/template"
 
 	library "github.com/flisk-go/flisk/pkg"
+	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/stack/genfile"
 	"github.com/flisk-go/flisk/templates"
 )
 
@@ -25,11 +28,27 @@ const goVersion = "1.26"
 type file struct {
 	path    string
 	content []byte
+	shared  bool // everybody may read it, whatever the umask
 }
 
-// render makes the files of a project, the library's sources among them, in the
-// order of their paths.
-func render(data templates.Data) ([]file, error) {
+// render makes the files of a project that will be in dir, in the order of their
+// paths.
+func render(dir string, data templates.Data) ([]file, error) {
+	files, err := renderSources(data)
+	if err != nil {
+		return nil, err
+	}
+	generated, err := generate(dir, files)
+	files = append(files, generated...)
+	slices.SortFunc(files, byPath)
+	return files, err
+}
+
+func byPath(a, b file) int { return cmp.Compare(a.path, b.path) }
+
+// renderSources makes the files of a project that people edit or compile, the
+// library's sources among them, in the order of their paths.
+func renderSources(data templates.Data) ([]file, error) {
 	data.Library, data.Go = library.ModulePath, goVersion
 	tree := templates.Project()
 	var files []file
@@ -53,15 +72,37 @@ func render(data templates.Data) ([]file, error) {
 		if err := parsed.Execute(&out, data); err != nil {
 			return err
 		}
-		files = append(files, file{target, out.Bytes()})
+		files = append(files, file{path: target, content: out.Bytes()})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range library.Sources() {
-		files = append(files, file{path.Join(libraryDir, s.Path), s.Content})
+		files = append(files, file{path: path.Join(libraryDir, s.Path), content: s.Content})
 	}
-	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.path, b.path) })
+	slices.SortFunc(files, byPath)
 	return files, nil
+}
+
+// generate makes the files that follow from flisk.yaml, which is among files: as
+// flisk up would make them.
+func generate(dir string, files []file) ([]file, error) {
+	at := slices.IndexFunc(files, func(f file) bool { return f.path == project.FileName })
+	if at < 0 {
+		return nil, fmt.Errorf("there is no template of %s", project.FileName)
+	}
+	p, _, err := project.Parse(dir, files[at].content)
+	if err != nil {
+		return nil, err
+	}
+	made, err := genfile.Of(stack.Of(p, ""))
+	if err != nil {
+		return nil, err
+	}
+	var out []file
+	for _, f := range made {
+		out = append(out, file{f.Path, f.Content, f.Shared})
+	}
+	return out, nil
 }

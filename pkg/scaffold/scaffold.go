@@ -65,7 +65,7 @@ func initialize(d disk, dir string, o Options) (Made, error) {
 			return Made{}, err
 		}
 	}
-	files, err := render(templates.Data{
+	files, err := render(target.path, templates.Data{
 		Name: made.Name, ID: made.ID, Agent: Agent, Port: made.Port, Volume: project.VolumeName(made.Name, made.ID),
 	})
 	if err != nil {

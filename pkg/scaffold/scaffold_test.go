@@ -84,8 +84,8 @@ func TestProjectFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{".dockerignore", ".env.example", ".gitattributes", ".gitignore", "README.md", "flisk.yaml", "go.mod", "main.go",
-		libraryDir + "/LICENSE", libraryDir + "/go.mod", "turn.go", "turn_test.go"}
+	want := []string{".dockerignore", ".env.example", ".gitattributes", ".gitignore", "Dockerfile", "README.md", "compose.yaml", "flisk.yaml", "go.mod", "main.go",
+		libraryDir + "/LICENSE", libraryDir + "/go.mod", "traefik/dynamic/routes.yaml", "traefik/static.yaml", "turn.go", "turn_test.go"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
@@ -179,9 +179,9 @@ func TestGoVersionIsTheModules(t *testing.T) {
 
 func TestRenderingIsDeterministic(t *testing.T) {
 	t.Parallel()
-	data := templates.Data{Name: "a", ID: "b", Agent: "c", Volume: "d", Port: 1}
-	one, err1 := render(data)
-	two, err2 := render(data)
+	data := templates.Data{Name: "a", ID: "9f2c41d07a3e", Agent: "c", Volume: "dd", Port: 1}
+	one, err1 := render("/x", data)
+	two, err2 := render("/x", data)
 	if err1 != nil || err2 != nil || !slices.EqualFunc(one, two, func(a, b file) bool { return a.path == b.path && bytes.Equal(a.content, b.content) }) {
 		t.Errorf("two renderings differ: %v, %v", err1, err2)
 	}
@@ -376,6 +376,10 @@ func (f *failing) WriteFile(path string, content []byte) error {
 		return errors.Join(err, f.realDisk.WriteFile(path, content[:len(content)/2]))
 	}
 	return f.realDisk.WriteFile(path, content)
+}
+
+func (f *failing) Share(path string) error {
+	return unless(f.step(), func() error { return f.realDisk.Share(path) })
 }
 
 func (f *failing) Rename(from, to string) error {
