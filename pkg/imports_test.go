@@ -23,6 +23,7 @@ var layers = [][]string{
 	{"pkg/scaffold"},
 	{"pkg/runtime/docker", "pkg/runtime/process"},
 	{"pkg/runtime"},
+	{"pkg/stack/genfile"}, // what of a stack is in its project
 	{"pkg/gateway", "pkg/watch", "pkg/toolchain", "pkg/stack/composefile", "pkg/stack/traefik"},
 	{"pkg/stack"}, // derived from a project
 	{"pkg/project"},
@@ -44,7 +45,7 @@ var homes = map[string][]string{
 	"charm.land":                                   {"pkg/console"},
 	"github.com/charmbracelet":                     {"pkg/console"},
 	"golang.org/x/term":                            {"pkg/console"},
-	"go.yaml.in/yaml":                              {"pkg/project"},
+	"go.yaml.in/yaml":                              {"pkg/project", "pkg/stack/traefik"},
 	"github.com/compose-spec/compose-go/v2":        {"pkg/stack/composefile"},
 	"github.com/compose-spec/compose-go/v2/dotenv": {"pkg/project"},
 	"github.com/fsnotify":                          {"pkg/watch"},
@@ -221,7 +222,7 @@ func TestRulesCatch(t *testing.T) {
 		"library half, processes":    {source{path: "pkg/checkpoint/x.go", imports: ours("pkg/internal/proc")}, "imports pkg/internal/proc of the command half"},
 		"library half, third party":  {source{path: "pkg/turn/x.go", imports: []string{"golang.org/x/sys/unix"}}, "the library half imports golang.org/x/sys/unix"},
 		"another package's module":   {source{path: "pkg/cli/x.go", imports: []string{"charm.land/lipgloss/v2"}}, "may be imported by [pkg/console] only"},
-		"YAML elsewhere":             {source{path: "pkg/scaffold/x.go", imports: []string{"go.yaml.in/yaml/v4"}}, "may be imported by [pkg/project] only"},
+		"YAML elsewhere":             {source{path: "pkg/scaffold/x.go", imports: []string{"go.yaml.in/yaml/v4"}}, "may be imported by [pkg/project pkg/stack/traefik] only"},
 		"compose types in project":   {source{path: "pkg/project/x.go", imports: []string{"github.com/compose-spec/compose-go/v2/types"}}, "may be imported by [pkg/stack/composefile] only"},
 		"unknown module":             {source{path: "pkg/cli/x.go", imports: []string{"example.com/x"}}, "example.com/x may be imported by [] only"},
 		"unknown module in a test":   {source{path: "pkg/cli/x_test.go", imports: []string{"example.com/x"}}, "example.com/x may be imported by [] only"},
