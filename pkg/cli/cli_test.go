@@ -162,6 +162,13 @@ func projectDir(t *testing.T, two bool) string {
 	if err := os.WriteFile(filepath.Join(dir, "flisk.yaml"), []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	p, _, err := project.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := regenerate(p, console.Silent()); err != nil {
+		t.Fatal(err)
+	}
 	return dir
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/stack/genfile"
 )
 
 // PlanJSON is what up, down and restart print with --dry-run --json.
@@ -20,6 +21,7 @@ type PlanJSON struct {
 // depend on each other.
 type StepJSON struct {
 	Do         runtime.Action `json:"do"`
+	File       string         `json:"file,omitempty"` // of "write": its path in the project
 	Agent      string         `json:"agent,omitempty"`
 	Replica    string         `json:"replica,omitempty"`
 	Generation int            `json:"generation,omitempty"` // counts the planned replacements of a replica
@@ -46,12 +48,20 @@ func runDry(ctx context.Context, a *app, op runtime.Op, agents ...string) error 
 			return err
 		}
 	}
+	var first []genfile.Stale
+	if op != runtime.OpDown {
+		change, err := stale(o.project)
+		if err != nil {
+			return err
+		}
+		first = change.Stale
+	}
 	plan, err := o.driver.Plan(ctx, op, agents...)
 	if err != nil {
 		return err
 	}
 	if a.global.json {
-		return a.printJSON(planJSON(o.project.Name, plan))
+		return a.printJSON(planJSON(o.project.Name, first, plan))
 	}
 	observed, err := o.driver.Observe(ctx)
 	if err != nil {
@@ -60,11 +70,16 @@ func runDry(ctx context.Context, a *app, op runtime.Op, agents ...string) error 
 	for _, left := range observed.Stale {
 		a.streams.Err.Note("first", console.Warn, "clear away what is left: "+left)
 	}
-	if len(plan) == 0 {
+	if len(plan) == 0 && len(first) == 0 {
 		a.streams.Out.Fields(console.Field{Label: "plan", Value: console.Cell{Text: nothingToDo(op, o.project.Name)}})
 		return nil
 	}
 	t := console.Table{Columns: []console.Column{{Title: "DO"}, {Title: "WITH"}, {Title: "BECAUSE"}}}
+	for _, s := range first {
+		t.Rows = append(t.Rows, []console.Cell{
+			{Text: string(writeFile), Style: console.Strong}, {Text: s.Path}, {Text: s.Cause, Style: console.Quiet},
+		})
+	}
 	for _, s := range plan {
 		t.Rows = append(t.Rows, []console.Cell{
 			{Text: string(s.Do), Style: console.Strong}, {Text: s.Object()}, {Text: s.Cause, Style: console.Quiet},
@@ -81,8 +96,14 @@ func nothingToDo(op runtime.Op, project string) string {
 	return "nothing to do: it runs as flisk.yaml says"
 }
 
-func planJSON(project string, plan runtime.Plan) PlanJSON {
-	v := PlanJSON{Project: project, Changes: plan.Changes(), Steps: []StepJSON{}}
+// writeFile is the step before those of a runtime.
+const writeFile runtime.Action = "write"
+
+func planJSON(project string, first []genfile.Stale, plan runtime.Plan) PlanJSON {
+	v := PlanJSON{Project: project, Changes: plan.Changes() || len(first) > 0, Steps: []StepJSON{}}
+	for _, s := range first {
+		v.Steps = append(v.Steps, StepJSON{Do: writeFile, File: s.Path, Cause: s.Cause})
+	}
 	for _, s := range plan {
 		step := StepJSON{Do: s.Do, Agent: s.Agent, Replica: s.Replica, Generation: s.Generation, Cause: s.Cause}
 		for _, ref := range s.Serve {

@@ -72,6 +72,9 @@ func runRestart(ctx context.Context, a *app, agent string) error {
 		}
 	}
 	steps := &recorder{Progress: a.progress()}
+	if _, err := regenerate(o.project, steps); err != nil {
+		return err
+	}
 	report, err := o.driver.Restart(ctx, agent, steps)
 	if err != nil {
 		return err

@@ -31,6 +31,8 @@ func newUp(a *app) *cobra.Command {
 		Long: "Build and start what flisk.yaml describes, and return when every agent answers through the gateway. " +
 			"What already runs as described is left alone; what changed is replaced without losing a turn. When it " +
 			"fails, what it started is stopped again.\n\n" +
+			"compose.yaml and the files in traefik/ are brought to what flisk.yaml says first. One that was edited by " +
+			"hand is refused, and nothing is done: changes of yours belong into compose.override.yaml.\n\n" +
 			"Conversations are on a volume outside the project and outlive everything that runs. An agent that has " +
 			"some and is no longer in flisk.yaml is asked about once: --yes goes on without it, and leaves them there.",
 		Example: examples(
@@ -59,10 +61,15 @@ func runUp(ctx context.Context, a *app) error {
 		return err
 	}
 	steps := &recorder{Progress: a.progress()}
+	wrote, err := regenerate(o.project, steps)
+	if err != nil {
+		return err
+	}
 	report, err := o.driver.Up(ctx, steps)
 	if err != nil {
 		return err
 	}
+	report.Changed = report.Changed || wrote
 	observed, err := o.driver.Observe(ctx)
 	if err != nil {
 		return err

@@ -40,6 +40,20 @@ func files(t *testing.T, dir string, port int) []File {
 	return list
 }
 
+// apply brings the files of a project to what they should be, and lists those that
+// were written.
+func apply(dir string, files []File) ([]string, error) {
+	c, err := Plan(dir, files)
+	if err != nil {
+		return nil, err
+	}
+	var wrote []string
+	for _, s := range c.Stale {
+		wrote = append(wrote, s.Path)
+	}
+	return wrote, c.Apply()
+}
+
 var paths = []string{"compose.yaml", "traefik/dynamic/routes.yaml", "traefik/static.yaml"}
 
 // TestFilesOfANewProject keeps what every new project has where it can be read.
@@ -142,7 +156,7 @@ func same(a, b map[string]string) bool {
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	wrote, err := Write(dir, files(t, dir, 8080))
+	wrote, err := apply(dir, files(t, dir, 8080))
 	if err != nil || !slices.Equal(wrote, paths) {
 		t.Fatalf("wrote %v, %v", wrote, err)
 	}
@@ -157,7 +171,7 @@ func TestWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if wrote, err := Write(dir, files(t, dir, 8080)); err != nil || len(wrote) > 0 {
+	if wrote, err := apply(dir, files(t, dir, 8080)); err != nil || len(wrote) > 0 {
 		t.Errorf("wrote %v again, %v", wrote, err)
 	}
 	for _, path := range paths {
@@ -166,7 +180,7 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	// Another port is in two of them.
-	wrote, err = Write(dir, files(t, dir, 8081))
+	wrote, err = apply(dir, files(t, dir, 8081))
 	if want := paths[:2]; err != nil || !slices.Equal(wrote, want) {
 		t.Errorf("wrote %v, %v, want %v", wrote, err, want)
 	}
@@ -179,7 +193,7 @@ func TestWrite(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "traefik")); err != nil {
 		t.Fatal(err)
 	}
-	if wrote, err := Write(dir, files(t, dir, 8080)); err != nil || !slices.Equal(wrote, paths) {
+	if wrote, err := apply(dir, files(t, dir, 8080)); err != nil || !slices.Equal(wrote, paths) {
 		t.Errorf("wrote %v, %v", wrote, err)
 	}
 	if !same(first, tree(t, dir)) {
@@ -200,14 +214,14 @@ func TestEditedIsRefused(t *testing.T) {
 	} {
 		for _, path := range paths {
 			dir := t.TempDir()
-			if _, err := Write(dir, files(t, dir, 8080)); err != nil {
+			if _, err := apply(dir, files(t, dir, 8080)); err != nil {
 				t.Fatal(err)
 			}
 			if err := spoil(filepath.Join(dir, path)); err != nil {
 				t.Fatal(err)
 			}
 			before := tree(t, dir)
-			wrote, err := Write(dir, files(t, dir, 8081))
+			wrote, err := apply(dir, files(t, dir, 8081))
 			f, ok := err.(*fault.Fault)
 			if !ok || f.Kind != fault.Usage || !strings.Contains(f.Message, path) || !strings.Contains(f.Hint, "compose.override.yaml") || len(wrote) > 0 {
 				t.Errorf("%s, %s: wrote %v, %v", name, path, wrote, err)
@@ -244,7 +258,7 @@ func TestAllOrNothing(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
 		dir := t.TempDir()
 		if !fresh {
-			if _, err := Write(dir, files(t, dir, 8080)); err != nil {
+			if _, err := apply(dir, files(t, dir, 8080)); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.Remove(filepath.Join(dir, "traefik", "static.yaml")); err != nil {
@@ -277,7 +291,7 @@ func TestAllOrNothing(t *testing.T) {
 func TestSharedFilesAreReadable(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, err := Write(dir, files(t, dir, 8080)); err != nil {
+	if _, err := apply(dir, files(t, dir, 8080)); err != nil {
 		t.Fatal(err)
 	}
 	for path, mode := range map[string]fs.FileMode{
@@ -287,7 +301,7 @@ func TestSharedFilesAreReadable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if wrote, err := Write(dir, files(t, dir, 8080)); err != nil || len(wrote) > 0 {
+	if wrote, err := apply(dir, files(t, dir, 8080)); err != nil || len(wrote) > 0 {
 		t.Errorf("wrote %v, %v", wrote, err)
 	}
 	for path, mode := range map[string]fs.FileMode{
@@ -306,7 +320,7 @@ func TestLinkedDirectoryIsNotFollowedOut(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "traefik")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Write(dir, files(t, dir, 8080)); err == nil {
+	if _, err := apply(dir, files(t, dir, 8080)); err == nil {
 		t.Error("no error")
 	}
 	if left := tree(t, outside); len(left) > 0 {

@@ -16,9 +16,15 @@ import (
 
 // Change is what has to be done so that a project has its generated files.
 type Change struct {
-	Dir    string   // of the project
-	Stale  []string // paths of those that are missing or other than they should be, in order
+	Dir    string  // of the project
+	Stale  []Stale // those that are missing or other than they should be, in order
 	writes []write
+}
+
+// Stale is a file that has to be written.
+type Stale struct {
+	Path  string // in the project, with slashes
+	Cause string // why, for people
 }
 
 // write is one file that has to change.
@@ -43,7 +49,7 @@ func Plan(dir string, files []File) (Change, error) {
 		old, info, err := look(root, f.Path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			c.Stale = append(c.Stale, f.Path)
+			c.Stale = append(c.Stale, Stale{f.Path, "it is not there"})
 			c.writes = append(c.writes, write{file: f})
 			continue
 		case err != nil:
@@ -55,7 +61,7 @@ func Plan(dir string, files []File) (Change, error) {
 		case seen == Edited:
 			refused = append(refused, fmt.Sprintf("%q was edited, and flisk writes it", f.Path))
 		case !bytes.Equal(old, f.Content):
-			c.Stale = append(c.Stale, f.Path)
+			c.Stale = append(c.Stale, Stale{f.Path, "it is not what flisk.yaml says"})
 			c.writes = append(c.writes, write{file: f, old: old})
 		case f.Shared && !readable(root, f.Path, info):
 			c.writes = append(c.writes, write{file: f, old: old, only: true})
@@ -227,15 +233,6 @@ func replace(root *os.Root, file File, content []byte) (err error) {
 	}
 	placed = true
 	return nil
-}
-
-// Write is [Plan] and [Change.Apply]. It returns the paths of what it wrote.
-func Write(dir string, files []File) ([]string, error) {
-	c, err := Plan(dir, files)
-	if err != nil {
-		return nil, err
-	}
-	return c.Stale, c.Apply()
 }
 
 func cannot(do, what string, err error) error {
