@@ -35,7 +35,8 @@ type global struct {
 }
 
 type logging struct {
-	Level string `yaml:"level"`
+	Level   string `yaml:"level"`
+	NoColor bool   `yaml:"noColor"`
 }
 
 type entry struct {
@@ -98,7 +99,7 @@ func Static(s stack.Stack) ([]byte, error) {
 
 func staticAt(s stack.Stack, address, directory string) ([]byte, error) {
 	return encode(static{
-		Log: logging{Level: "WARN"},
+		Log: logging{Level: "ERROR", NoColor: true}, // at WARN it says the same at every start
 		EntryPoints: map[string]entry{entryPoint: {
 			Address: address,
 			// A client that lists one of these in Connection would have it taken
