@@ -100,11 +100,11 @@ func (e *engine) meet(ctx context.Context) error {
 	}
 	version, err := e.api.ServerVersion(ctx)
 	if err != nil {
-		return e.failed("ask the engine's version", err)
+		return e.unreachable(err)
 	}
 	info, err := e.api.Info(ctx)
 	if err != nil {
-		return e.failed("ask the engine's state", err)
+		return e.unreachable(err)
 	}
 	e.facts = facts{
 		ID: info.ID, Name: info.Name, Version: version.Version,
@@ -144,8 +144,9 @@ func change(ctx context.Context, budget time.Duration) (context.Context, context
 	return ctx, cancel, nil
 }
 
-// unreachable is the fault of an engine that does not answer at all.
+// unreachable is the fault of an engine that cannot be spoken with at all.
 func (e *engine) unreachable(err error) error {
+	err = readable(err)
 	where := fmt.Sprintf("%q (%s)", e.endpoint.Host, e.endpoint.Why)
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -156,7 +157,11 @@ func (e *engine) unreachable(err error) error {
 		return fault.New(fault.Environment, "add yourself to the group of the socket (often \"docker\") and log in again, or use --runtime process",
 			"you may not use the Docker engine at %s: %w", where, err)
 	case errdefs.IsInvalidArgument(err):
-		return fault.New(fault.Environment, "unset DOCKER_API_VERSION", "the Docker engine at %s refuses the conversation: %w", where, err)
+		hint := "update flisk, or use --runtime process"
+		if len(e.warnings) > 0 {
+			hint = "unset DOCKER_API_VERSION"
+		}
+		return fault.New(fault.Environment, hint, "the Docker engine at %s refuses the conversation: %w", where, err)
 	}
 	return fault.New(fault.Environment, "start Docker, or use --runtime process", "cannot reach the Docker engine at %s: %w", where, err)
 }

@@ -274,9 +274,10 @@ func (e *engine) getArchive(ctx context.Context, id, path string) (io.ReadCloser
 }
 
 // putArchive unpacks a tar stream in a directory of a container, which must
-// exist. The files belong to whom the stream says.
+// exist. The files belong to whom the stream says: the engine's "CopyUIDGID" is
+// about the container's user instead, and needs a passwd file with its name.
 func (e *engine) putArchive(ctx context.Context, id, dir string, archive io.Reader) error {
-	err := e.api.CopyToContainer(ctx, id, dir, archive, container.CopyToContainerOptions{CopyUIDGID: true})
+	err := e.api.CopyToContainer(ctx, id, dir, archive, container.CopyToContainerOptions{})
 	if err != nil {
 		return e.failed(fmt.Sprintf("write to %q in the container %s", dir, short(id)), err)
 	}
