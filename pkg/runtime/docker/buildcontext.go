@@ -161,7 +161,7 @@ func readIgnore(dir, dockerfile string) (*patternmatcher.PatternMatcher, error) 
 
 // announce tells how much is sent.
 func (c *buildContext) announce(w io.Writer) error {
-	text := fmt.Sprintf("sending %s in %d files to the engine\n", size(c.bytes), len(c.files))
+	text := fmt.Sprintf("sending %s (%d files) to the engine\n", size(c.bytes), len(c.files))
 	if c.bytes > largeContext {
 		text += fmt.Sprintf("warning: that is more than %s: name in .dockerignore what the image does not need\n", size(largeContext))
 	}

@@ -54,7 +54,7 @@ type Engine struct {
 	dir    string // holds the socket, volumes, programs
 	ctx    context.Context
 	server *http.Server
-	wg     sync.WaitGroup // everything that runs beside the requests
+	wg     sync.WaitGroup // everything that runs: requests, containers
 
 	mu         sync.Mutex
 	calls      []*Call

@@ -3,6 +3,7 @@ package dockertest
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -39,8 +40,9 @@ type Pullable struct {
 
 // BuildRequest is a build as the engine got it.
 type BuildRequest struct {
-	Query url.Values
-	Files map[string][]byte // the context: regular files, by name
+	Context context.Context // ends when the client leaves
+	Query   url.Values
+	Files   map[string][]byte // the context: regular files, by name
 }
 
 // BuildResult is what a build made.
@@ -309,7 +311,7 @@ func (e *Engine) imageBuild(w http.ResponseWriter, r *http.Request) error {
 	if _, ok := files[dockerfile]; !ok {
 		return refuse(http.StatusInternalServerError, "Cannot locate specified Dockerfile: %s", dockerfile)
 	}
-	built, err := e.o.Build(BuildRequest{q, files})
+	built, err := e.o.Build(BuildRequest{r.Context(), q, files})
 	if err != nil {
 		return err
 	}

@@ -182,6 +182,8 @@ func (e *Engine) handler() http.Handler {
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.wg.Add(1)
+		defer e.wg.Done()
 		w.Header().Set("Api-Version", e.o.API)
 		w.Header().Set("Ostype", "linux")
 		w.Header().Set("Builder-Version", "1")
