@@ -48,6 +48,40 @@ func LoadEnv(paths []string) ([]string, error) {
 	return env, nil
 }
 
+// Expanded lists the variables of env files that plain Compose gives another
+// value than [LoadEnv], sorted: it looks for variables behind "$" unless the
+// value is in single quotes. Its errors are LoadEnv's.
+func Expanded(paths []string) ([]string, error) {
+	written, err := LoadEnv(paths)
+	if err != nil {
+		return nil, err
+	}
+	// Every variable is empty here, so that no value with one in it stays the same.
+	// (One that is not set would be told to the world by the parser, and it may be
+	// the middle of a password.)
+	empty := func(string) (string, bool) { return "", true }
+	all := map[string]string{}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			continue // LoadEnv has said what is to be said
+		}
+		vars, err := dotenv.ParseWithLookup(strings.NewReader(string(data)+"\n"), empty)
+		if err != nil { // "${" without an end: Compose would not read the file
+			vars = map[string]string{}
+		}
+		maps.Copy(all, vars)
+	}
+	var names []string
+	for _, variable := range written {
+		name, value, _ := strings.Cut(variable, "=")
+		if strings.Contains(value, "$") && all[name] != value {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
 func parseEnv(data []byte) (map[string]string, error) {
 	if bytes.IndexByte(data, 0) >= 0 {
 		return nil, errors.New("it is not text")

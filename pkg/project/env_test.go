@@ -106,3 +106,31 @@ func TestEnvFileThatIsNone(t *testing.T) {
 		}
 	}
 }
+
+// TestExpanded: what plain Compose would read otherwise is named, and only that.
+func TestExpanded(t *testing.T) {
+	t.Setenv("HOME", "/home/ann")
+	first := envFile(t, `PLAIN=x
+SINGLE='a$HOME ${X} $$'
+UNSET=pa$word
+SET=$HOME
+DOUBLE="${X:-y}"
+TWICE=a$$b
+BEFORE=$x
+BEFORE=y
+AFTER=$x
+ALONE=5$
+QUOTED="it's $5"
+`)
+	second := envFile(t, "AFTER='$x'\n")
+	got, err := Expanded([]string{first, second, filepath.Join(t.TempDir(), "none")})
+	if want := []string{"DOUBLE", "SET", "TWICE", "UNSET"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	if got, err := Expanded([]string{envFile(t, "A=${X\nB=x\n")}); err != nil || !slices.Equal(got, []string{"A"}) {
+		t.Errorf("a file that Compose cannot read: %q, %v", got, err)
+	}
+	if _, err := Expanded([]string{envFile(t, "A B C")}); err == nil {
+		t.Error("no error for what is not NAME=value")
+	}
+}

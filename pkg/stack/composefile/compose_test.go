@@ -285,7 +285,7 @@ func TestOverride(t *testing.T) {
 	t.Parallel()
 	p := simple(t)
 	write(t, p.Dir, ".env", "PASSWORD=from$file # a note\nSECRET=never shown\n")
-	write(t, p.Dir, "db.env", "A=\"x\"\nB='$A'\n")
+	write(t, p.Dir, "db.env", "A=\"x\"\nB='$A'\nC=$A\n")
 	write(t, p.Dir, "compose.override.yaml", `
 services:
   db:
@@ -296,27 +296,28 @@ services:
     volumes: ["data:/var/lib/postgresql/data"]
     healthcheck: {test: pg_isready, interval: 1s, start_interval: 100ms}
   bot:
-    environment: {MODEL: "large"}
+    environment: {MODEL: "large", REGION: , NOWHERE: }
     depends_on: {db: {condition: service_healthy}}
 volumes: {data: {}}
 `)
-	got := load(t, stack.Of(p, ""))
+	got := load(t, stack.Of(p, ""), "REGION=north")
 	if err := Check(got.Project); err != nil {
 		t.Error(err)
 	}
 	if got.Override != filepath.Join(p.Dir, "compose.override.yaml") {
 		t.Errorf("override %q", got.Override)
 	}
-	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "ZONE") {
+	if all := strings.Join(got.Warnings, "\n"); len(got.Warnings) != 3 || !strings.Contains(all, "variable ZONE") ||
+		!strings.Contains(all, `service "bot" another value of PASSWORD,`) || !strings.Contains(all, `service "db" another value of C,`) || strings.Contains(all, "from$file") {
 		t.Errorf("warnings %q", got.Warnings)
 	}
 	db, bot := got.Project.Services["db"], got.Project.Services["bot"]
-	for name, want := range map[string]string{"POSTGRES_PASSWORD": "from$file", "TZ": "", "LANG": "C", "A": "x", "B": "$A"} {
+	for name, want := range map[string]string{"POSTGRES_PASSWORD": "from$file", "TZ": "", "LANG": "C", "A": "x", "B": "$A", "C": "$A"} {
 		if v := db.Environment[name]; v == nil || *v != want {
 			t.Errorf("db has %s %v, want %q", name, v, want)
 		}
 	}
-	if bot.Environment["SECRET"] != nil || *bot.Environment["MODEL"] != "large" || *bot.Environment["FLISK_AGENT"] != "bot" || len(bot.DependsOn) != 2 {
+	if bot.Environment["SECRET"] != nil || *bot.Environment["MODEL"] != "large" || *bot.Environment["REGION"] != "north" || len(bot.Environment) != len(AgentEnv(stack.Of(p, ""), stack.Of(p, "").Agents[0]).Encode())+2 || *bot.Environment["FLISK_AGENT"] != "bot" || len(bot.DependsOn) != 2 {
 		t.Errorf("bot: %+v, %+v", bot.Environment, bot.DependsOn)
 	}
 	if got.Project.Volumes["data"].Name != "bot_data" {

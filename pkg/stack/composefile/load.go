@@ -48,7 +48,9 @@ type Loaded struct {
 // environ, as os.Environ gives it, and over it the project's .env file fill in
 // variables of the override. The env files of agents are named and not read: a
 // runtime reads them with [project.LoadEnv], so that a value is the same
-// wherever the agent runs. Those of other services are read as Compose does.
+// wherever the agent runs. Those of other services are read in the same way and
+// are in their environment. Where plain Compose would read another value, a
+// warning names the variable.
 //
 // Errors are faults of kind Usage. What [Check] refuses is no error here.
 func Load(ctx context.Context, s stack.Stack, static []byte, environ []string) (Loaded, error) {
@@ -96,6 +98,11 @@ func Load(ctx context.Context, s stack.Stack, static []byte, environ []string) (
 	if err := resolve(out.Project, s); err != nil {
 		return Loaded{}, err
 	}
+	different, err := expanded(out.Project)
+	if err != nil {
+		return Loaded{}, err
+	}
+	out.Warnings = append(out.Warnings, different...)
 	for _, variable := range slices.Sorted(maps.Keys(unset)) {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("%s takes the variable %s, which is not set: it is empty", filepath.Base(out.Override), variable))
 	}
@@ -138,17 +145,59 @@ func note(unset map[string]bool, text string, lookup template.Mapping) {
 	}
 }
 
-// resolve reads the env files of the services that are not the stack's agents.
+// resolve fills in what services take from outside: a variable that is named
+// without a value, and for those that are not the stack's agents the env files,
+// too. The env files of agents are left to the runtime.
 func resolve(p *Project, s stack.Stack) error {
-	others := p.Services.Filter(func(service types.ServiceConfig) bool {
-		return !slices.ContainsFunc(s.Agents, func(a stack.Agent) bool { return a.Name == service.Name })
-	})
-	apart := *p
-	apart.Services = others
-	resolved, err := apart.WithServicesEnvironmentResolved(true)
-	if err != nil {
-		return fault.New(fault.Usage, "", "cannot read an env file of %s: %w", strings.Join(slices.Sorted(maps.Keys(others)), ", "), err)
+	for name, service := range p.Services {
+		env := types.MappingWithEquals{}
+		agent := slices.ContainsFunc(s.Agents, func(a stack.Agent) bool { return a.Name == name })
+		if !agent && len(service.EnvFiles) > 0 {
+			vars, err := envFiles(service)
+			if err != nil {
+				return err
+			}
+			env = types.NewMappingWithEquals(vars)
+		}
+		service.Environment = env.OverrideBy(service.Environment).Resolve(p.Environment.Resolve).RemoveEmpty()
+		p.Services[name] = service
 	}
-	maps.Copy(p.Services, resolved.Services)
 	return nil
+}
+
+// envFiles reads the env files of a service as those of agents are read, with
+// [project.LoadEnv].
+func envFiles(service Service) ([]string, error) {
+	for _, f := range service.EnvFiles {
+		if _, err := os.Stat(f.Path); bool(f.Required) && errors.Is(err, fs.ErrNotExist) {
+			return nil, fault.New(fault.Usage, "make it, or write required: false", "service %q has the env file %q, which is not there", service.Name, f.Path)
+		}
+	}
+	return project.LoadEnv(EnvFiles(service))
+}
+
+// EnvFiles are the paths of a service's env files; of those that are not required
+// some may not be there.
+func EnvFiles(service Service) []string {
+	var paths []string
+	for _, f := range service.EnvFiles {
+		paths = append(paths, f.Path)
+	}
+	return paths
+}
+
+// expanded warns of env files that plain Compose reads otherwise than flisk does.
+func expanded(p *Project) ([]string, error) {
+	var warnings []string
+	for _, name := range slices.Sorted(maps.Keys(p.Services)) {
+		vars, err := project.Expanded(EnvFiles(p.Services[name]))
+		if err != nil {
+			return nil, err
+		}
+		if len(vars) > 0 {
+			warnings = append(warnings, fmt.Sprintf(`plain "docker compose" would give service %q another value of %s, because of the "$" in it; in single quotes it is the same for both`,
+				name, strings.Join(vars, ", ")))
+		}
+	}
+	return warnings, nil
 }
