@@ -113,8 +113,7 @@ func Start(t testing.TB, o Options) *Engine {
 		_ = e.server.Serve(listener) // ends with Close
 	}()
 	t.Cleanup(func() {
-		cancel()
-		e.endAll()
+		e.endAll(cancel)
 		_ = e.server.Close() // the listener with it; what is left of the requests ends with ctx
 		<-served
 		e.wg.Wait()

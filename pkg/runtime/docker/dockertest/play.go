@@ -39,6 +39,9 @@ const restartPause = 100 * time.Millisecond
 
 // begin starts a container. e.mu is held.
 func (e *Engine) begin(c *container) error {
+	if e.ctx.Err() != nil {
+		return refuse(http.StatusServiceUnavailable, "the engine ends")
+	}
 	ports, listeners, err := e.publish(c)
 	if err != nil {
 		return err
@@ -119,10 +122,12 @@ func restarts(policy api.RestartPolicy, code, times int) bool {
 	return false
 }
 
-// endAll ends everything that runs, and what wants to run again.
-func (e *Engine) endAll() {
+// endAll ends everything that runs, and what wants to run again. Nothing begins
+// after it.
+func (e *Engine) endAll(cancel context.CancelFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	cancel()
 	for _, c := range e.containers {
 		c.byHand, c.restarting = true, false
 		if c.play != nil {

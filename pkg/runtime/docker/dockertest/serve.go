@@ -182,7 +182,9 @@ func (e *Engine) handler() http.Handler {
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e.wg.Add(1)
+		if !e.enter() {
+			panic(http.ErrAbortHandler)
+		}
 		defer e.wg.Done()
 		w.Header().Set("Api-Version", e.o.API)
 		w.Header().Set("Ostype", "linux")
@@ -201,6 +203,17 @@ func (e *Engine) handler() http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// enter counts a request, unless the engine ends.
+func (e *Engine) enter() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx.Err() != nil {
+		return false
+	}
+	e.wg.Add(1)
+	return true
 }
 
 func (e *Engine) checkVersion(asked string) error {
