@@ -199,16 +199,7 @@ func TestC15_StopOrder(t *testing.T) {
 var nasty = []string{
 	"plain", "a b", "$", "$X", "${X}", "$$", "${X:-y}", "${X", "a$", "#a", "a # b", "a: b", "- a", "'", `"`, `it's "so"`, `\`, `a\nb`, "a\nb", "a\n", "\n", "\r\n", "\ttab",
 	"*a", "&a", "!a", "%a", "@a", "`a`", "{a: b}", "[a, b]", "|", ">", "? a", "---", "...", "null", "~", "true", "no", "0x10", "1e3", "007", "2026-01-01", "",
-	"Größe", "日本語", "🤖", "e\u0301", "\u0085", "\u2028", "\ufeff", "<<", "=", "{{ .X }}", "~/x", "https://example.com/x.git", strings.Repeat("long ", 100) + "end",
-}
-
-// TestValuesArriveAsWritten: no value of flisk.yaml becomes another one, or
-// changes another one, on the way through the file and Compose's loader.
-func TestValuesArriveAsWritten(t *testing.T) {
-	t.Parallel()
-	for _, value := range nasty {
-		arrives(t, value)
-	}
+	"Größe", "日本語", "🤖", "e\u0301", "\u0085", "\u2028", "\ufeff", "<<", "=", "{{ .X }}", "~/x", "-x", "https://example.com/x.git", strings.Repeat("long ", 45) + "end",
 }
 
 // arrives puts a value wherever flisk.yaml lets one be free, and an env file's
@@ -216,13 +207,13 @@ func TestValuesArriveAsWritten(t *testing.T) {
 func arrives(t *testing.T, value string) {
 	t.Helper()
 	p := simple(t)
-	p.Agents[0].Path, p.Agents[0].EnvFiles = "agents/x"+value, []string{"conf/" + value + ".env", ".env"}
+	p.Agents[0].Path, p.Agents[0].EnvFiles = "agents/x"+value, []string{"conf/" + value + ".env", value + "/x.env", ".env"}
 	for _, s := range []stack.Stack{stack.Of(p, ""), func() stack.Stack {
 		s := stack.Of(p, "")
 		s.Volume.Name, s.Agents[0].OnBusy = value+"v", value+"b" // where the schema allows less
 		return s
 	}()} {
-		if !filepath.IsLocal(p.Agents[0].Path) || filepath.Clean(p.Agents[0].Path) != p.Agents[0].Path || strings.Contains(value, "/") {
+		if !filepath.IsLocal(value+"/x.env") || !filepath.IsLocal(p.Agents[0].Path) || filepath.Clean(p.Agents[0].Path) != p.Agents[0].Path || strings.Contains(value, "/") {
 			s.Agents[0].Dir = s.Dir
 			s.Agents[0].EnvFiles = nil
 		}
@@ -238,14 +229,16 @@ func arrives(t *testing.T, value string) {
 	}
 }
 
+// FuzzValuesArriveAsWritten: no value of flisk.yaml becomes another one, or
+// changes another one, on the way through the file and Compose's loader.
 func FuzzValuesArriveAsWritten(f *testing.F) {
 	for _, value := range nasty {
 		f.Add(value)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
 		// What flisk.yaml cannot hold: it is UTF-8 without control characters, though
-		// an escape can name any but NUL.
-		if strings.ToValidUTF8(value, "") != value || strings.ContainsAny(value, "\x00") {
+		// an escape can name any but NUL. And no file has such a name.
+		if strings.ToValidUTF8(value, "") != value || strings.Contains(value, "\x00") || len(value) > 240 {
 			t.Skip()
 		}
 		arrives(t, value)
