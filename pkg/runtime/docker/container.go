@@ -34,6 +34,9 @@ type attachment struct {
 // defaultGrace is the engine's own, for a container that was made without one.
 const defaultGrace = 10 * time.Second
 
+// endlessGrace stands for a grace without an end.
+const endlessGrace = 24 * time.Hour
+
 // stopMargin is what a stop may take beyond the grace: the engine's SIGKILL and
 // its bookkeeping.
 const stopMargin = 10 * time.Second
@@ -124,6 +127,9 @@ func (e *engine) stopContainer(ctx context.Context, id string, force <-chan stru
 	grace := defaultGrace
 	if t := before.Config.StopTimeout; t != nil {
 		grace = time.Duration(*t) * time.Second
+		if grace < 0 { // the engine waits for ever
+			grace = endlessGrace
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace+stopMargin)
 	defer cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,8 +20,18 @@ import (
 	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
 )
 
-// program is the static program of testdata/program.
-var program string
+// program is the static program of testdata/program. On a real engine all tests
+// share one image of it, which carries the run's own label.
+var (
+	program string
+	thisRun = "run-" + newName()
+)
+
+func newName() string {
+	b := make([]byte, 6)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "program")
@@ -28,12 +39,15 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	program = filepath.Join(dir, "program")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, "./testdata/program")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "./testdata/program")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if out, err := build.CombinedOutput(); err != nil {
 		panic(string(out))
 	}
 	code := m.Run()
+	if err := removeSharedImage(); err != nil {
+		panic(err)
+	}
 	if err := os.RemoveAll(dir); err != nil {
 		panic(err)
 	}
@@ -43,6 +57,27 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+func removeSharedImage() error {
+	endpoint, err := Resolve(Surroundings{os.Getenv, os.Getenv("HOME")})
+	if err != nil {
+		return nil // then no test made one
+	}
+	e, err := connect(context.Background(), endpoint, "")
+	if err != nil {
+		return nil
+	}
+	return errors.Join(removeImages(e, thisRun), e.close())
+}
+
+func removeImages(e *engine, project string) error {
+	images, err := e.api.ImageList(context.Background(), image.ListOptions{All: true, Filters: ofProject(project)})
+	for _, i := range images {
+		_, gone := e.api.ImageRemove(context.Background(), i.ID, image.RemoveOptions{Force: true, PruneChildren: true})
+		err = errors.Join(err, gone)
+	}
+	return err
 }
 
 // apis are the versions that the fake engine plays.
@@ -102,9 +137,7 @@ func newRig(t *testing.T, fake *dockertest.Engine, endpoint Endpoint) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := make([]byte, 6)
-	_, _ = rand.Read(b) // never fails
-	r := &rig{t, fake, e, hex.EncodeToString(b)}
+	r := &rig{t, fake, e, newName()}
 	t.Cleanup(r.tearDown)
 	return r
 }
@@ -144,17 +177,12 @@ func (r *rig) tearDown() {
 		check(r.e.removeVolume(ctx, volumeRef{name: v.Name, project: r.project}))
 	}
 	if r.fake == nil {
-		images, err := r.e.api.ImageList(ctx, image.ListOptions{All: true, Filters: ofProject(r.project)})
-		check(err)
-		for _, i := range images {
-			_, err := r.e.api.ImageRemove(ctx, i.ID, image.RemoveOptions{Force: true, PruneChildren: true})
-			check(err)
-		}
+		check(removeImages(r.e, r.project))
 	}
 	check(r.e.close())
 }
 
-// image is the program as an image.
+// image is the program as an image of the test's own.
 func (r *rig) image() agentImage {
 	return agentImage{
 		tag: r.name("bot") + ":latest", program: program, arch: r.e.facts.Arch,
@@ -166,6 +194,9 @@ func (r *rig) image() agentImage {
 func (r *rig) spec(name string, args ...string) containerSpec {
 	r.t.Helper()
 	img := r.image()
+	if r.fake == nil {
+		img.tag, img.labels = "flisk-test-"+thisRun+":latest", map[string]string{labelProject: thisRun}
+	}
 	if _, _, err := r.e.loadAgentImage(r.t.Context(), img); err != nil {
 		r.t.Fatal(err)
 	}
