@@ -91,6 +91,18 @@ func TestAgentsOfManyHabits(t *testing.T) {
 	}
 }
 
+// An agent that does not queue refuses what others let wait, and that breaks
+// nothing.
+func TestAgentThatRejects(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, goodAgent(t))
+	b.env.OnBusy = turn.BusyReject
+	report, err := Run(t.Context(), b, testOptions())
+	if err != nil || report.Verdict != Held {
+		t.Errorf("%v\n%s", err, table(report))
+	}
+}
+
 // Inputs by which no session can be told from another must not make isolation
 // hold: a text that is like no other one is added, or the messages are compared;
 // and where neither is possible, nothing is said to hold.
