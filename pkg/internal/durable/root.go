@@ -68,9 +68,13 @@ type rootFS struct {
 }
 
 func (r *rootFS) Open(_ Op, name string, flag int) (File, error) {
-	f, err := r.root.OpenFile(name, flag|quietly, fileMode)
-	if errors.Is(err, syscall.EPERM) {
-		f, err = r.root.OpenFile(name, flag, fileMode) // somebody else's file
+	quiet := flag
+	if flag&os.O_EXCL == 0 { // a new file may not be ours either, and a second try would find it
+		quiet |= quietly
+	}
+	f, err := r.root.OpenFile(name, quiet, fileMode)
+	if errors.Is(err, syscall.EPERM) && quiet != flag {
+		f, err = r.root.OpenFile(name, flag, fileMode) // somebody else's
 	}
 	if err != nil {
 		return nil, err

@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -47,5 +49,59 @@ func TestLookSeesWhatStatSees(t *testing.T) {
 		if _, _, ok := fsys.(*rootFS).look("missing"); ok {
 			t.Error("saw a file that is not there")
 		}
+	}
+}
+
+// TestFilesOfOthersAreOpened: only the owner of a file may read it without the
+// time being noted, and everybody else reads it all the same. A superuser may
+// do both.
+func TestFilesOfOthersAreOpened(t *testing.T) {
+	t.Parallel()
+	fsys, err := OpenRoot("/etc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fsys.Close()
+	f, err := fsys.Open("x", "passwd", os.O_RDONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if n, err := f.ReadAt("x", make([]byte, 1), 0); n != 1 || err != nil {
+		t.Errorf("read %d bytes, %v", n, err)
+	}
+}
+
+// TestReadingIsNotNoted: what a turn reads it does not write.
+func TestReadingIsNotNoted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-240 * time.Hour) // so long ago that any reading would be noted
+	if err := os.Chtimes(path, long, long); err != nil {
+		t.Fatal(err)
+	}
+	fsys, err := OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fsys.Close()
+	f, err := fsys.Open("x", "f", os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.ReadAt("x", make([]byte, 1), 0); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := time.Unix(info.Sys().(*syscall.Stat_t).Atim.Unix()); at.After(long.Add(time.Hour)) {
+		t.Errorf("read at %v", at)
 	}
 }
