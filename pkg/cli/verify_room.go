@@ -44,15 +44,19 @@ func makeRoom(prefix string) (string, error) {
 	return root, nil
 }
 
-// claimRoom says whose a room is, for as long as the returned file is open.
+// claimRoom says whose a room is, for as long as the returned file is open. The
+// file gets its name when it is locked: nobody finds it without its owner.
 func claimRoom(root string, s stack.Stack) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(root, roomOwner), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := os.CreateTemp(root, roomOwner+"-")
 	if err != nil {
 		return nil, err
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
-		err = json.NewEncoder(f).Encode(stack.Stack{ID: s.ID, Instance: s.Instance, Volume: s.Volume, Gateway: s.Gateway})
+		err = json.NewEncoder(f).Encode(stack.Stack{Name: s.Name, ID: s.ID, Instance: s.Instance, Dir: s.Dir, Volume: s.Volume, Gateway: s.Gateway})
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(root, roomOwner))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -101,7 +105,7 @@ func clearRoom(ctx context.Context, root string, progress *console.Progress) (er
 	defer done()
 	var s stack.Stack
 	if err := json.NewDecoder(f).Decode(&s); err != nil {
-		return os.RemoveAll(root) // killed before anything could run
+		return os.RemoveAll(root) // what is not written whole has not begun
 	}
 	force := make(chan struct{})
 	close(force)

@@ -195,7 +195,7 @@ func TestRoomsAreCleared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(empty, roomOwner), nil, 0o600); err != nil { // killed while it began
+	if err := os.WriteFile(filepath.Join(empty, roomOwner), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for root, cleared := range map[string]bool{dead: true, empty: true, living: false, strange: false} {

@@ -8,13 +8,13 @@ import (
 )
 
 // replay sends a turn twice, another one under its key, it again after a later
-// turn, and it in another session.
+// turn and in a new process, and it in another session.
 func replay() Check {
 	return Check{
 		Name:    "replay",
 		Promise: "a turn key stands for one turn of one session",
-		How:     "the same turn twice, another input under its key, it again after turn 2, and under its key in another session",
-		Turns:   6,
+		How:     "the same turn twice, another input under its key, it again after turn 2 and after SIGKILL, and under its key in another session",
+		Turns:   7,
 		run: func(ctx context.Context, s *scene) error {
 			l := s.session()
 			a := s.attempt(l)
@@ -36,7 +36,13 @@ func replay() Check {
 			if err := s.replayed(ctx, a, first, "turn 1, asked for after turn 2,"); err != nil {
 				return err
 			}
-			s.saw("asked for after turn 2: the reply of turn 1")
+			if _, err := s.kill(ctx, l); err != nil {
+				return err
+			}
+			if err := s.replayed(ctx, a, first, "turn 1, asked for in a new process,"); err != nil {
+				return err
+			}
+			s.saw("asked for after turn 2, and in a new process: the reply of turn 1")
 			return s.elsewhere(ctx, a)
 		},
 	}

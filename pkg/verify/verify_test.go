@@ -332,6 +332,8 @@ func TestFailureOfItsOwnIsNoCut(t *testing.T) {
 		return agent.Reply{}, fmt.Errorf("the model is unwell")
 	case "panic":
 		panic("the model is unwell")
+	case "big":
+		return agent.Text(fmt.Sprintf("%09000000d", 0)), nil
 	}
 `)
 	for _, c := range []struct {
@@ -340,6 +342,7 @@ func TestFailureOfItsOwnIsNoCut(t *testing.T) {
 	}{
 		{"drain", []json.RawMessage{text("hello"), text("fail")}},                                                    // the one that SIGTERM meets
 		{"drain", []json.RawMessage{text("hello"), text("panic")}},                                                   // the same
+		{"drain", []json.RawMessage{text("hello"), text("big")}},                                                     // the same
 		{"reload", []json.RawMessage{text("hello"), text("fail")}},                                                   // some of the load
 		{"reload", append([]json.RawMessage{text("panic")}, slices.Repeat([]json.RawMessage{text("hello")}, 20)...)}, // the long one
 	} {
@@ -348,10 +351,21 @@ func TestFailureOfItsOwnIsNoCut(t *testing.T) {
 			o := testOptions()
 			o.Only, o.Inputs = []string{c.check}, c.inputs
 			report, err := Run(t.Context(), newBench(t, agent), o)
-			if err != nil || report.Verdict != Unchecked || !strings.Contains(report.Checks[0].Reason, "500 run-failed") {
+			if err != nil || report.Verdict != Unchecked || !strings.Contains(report.Checks[0].Reason, "the agent's own code failed a turn") {
 				t.Errorf("%v\n%s", err, table(report))
 			}
 		})
+	}
+}
+
+// Only what the agent's code did by itself is its own failure.
+func TestFailedItself(t *testing.T) {
+	t.Parallel()
+	own := []turn.Code{turn.RunFailed, turn.ReplyTooLarge, turn.StateMismatch, turn.TurnTimeout}
+	for _, code := range turn.Codes() {
+		if got := (answer{problem: code}).failedItself(); got != slices.Contains(own, code) {
+			t.Errorf("%s: %t", code, got)
+		}
 	}
 }
 
