@@ -73,7 +73,7 @@ func engineTurn(b *testing.B, s *Server) func(session string) {
 		b.Fatal(err)
 	}
 	return func(session string) {
-		err := s.engine.do(context.Background(), request{session: session, input: benchInput, hash: hash}, func(turn.Result) bool { return true })
+		err := s.engine.do(context.Background(), request{session: session, input: benchInput, hash: hash}, client{deliver: func(turn.Result) bool { return true }})
 		if err != nil {
 			b.Error(err)
 		}
