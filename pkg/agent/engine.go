@@ -77,36 +77,54 @@ func (e *engine) stop() {
 	e.cancel(ErrDraining)
 }
 
-// do answers one request. On success it calls deliver once, which writes the
-// answer to the client and reports whether it was written whole; the session is
+// client is how a turn answers the request that it is for.
+type client struct {
+	// deliver writes the result and reports whether it was written whole.
+	deliver func(turn.Result) bool
+	// refuse answers with a problem from another goroutine while that of the
+	// request is in the agent's code and does not come back.
+	refuse func(*turn.Problem)
+}
+
+// errAnswered is what do returns when it has refused the request already.
+var errAnswered = errors.New("the request was answered before its turn came back")
+
+// do answers one request, and runs its turn in the caller's goroutine: also to
+// its end, when the client left. On success it calls deliver once; the session is
 // held meanwhile, but not for longer than deliveryWait. Otherwise it returns a
-// *turn.Problem, or ctx's cause when the client left first. deliver may be called
-// in another goroutine, and never after do returned.
-func (e *engine) do(ctx context.Context, req request, deliver func(turn.Result) bool) error {
+// *turn.Problem, ctx's cause when the client left first, or errAnswered.
+func (e *engine) do(ctx context.Context, req request, c client) (err error) {
 	e.holdAt(req, turn.PointAccepted, "")
 	if req.key != "" {
 		if t, ok := e.store.Replay(req.session, req.key); ok {
 			if t.InputHash != req.hash {
 				return keyReused(t.ID)
 			}
-			deliver(resultOf(t, true))
+			c.deliver(resultOf(t, true))
 			return nil
 		}
 	}
-	f, owner, err := e.join(req, deliver)
+	f, owner, err := e.join(req, c)
 	if err != nil {
 		return err
 	}
 	if !owner {
-		return e.attend(ctx, f, deliver)
+		return e.attend(ctx, f, c.deliver)
 	}
-	select {
-	case <-f.over:
-	case <-ctx.Done():
-		if e.abandon(f) {
-			return context.Cause(ctx)
-		}
-		<-f.over // its answer is on the way, or it has none for anybody
+	defer context.AfterFunc(ctx, func() { e.abandon(f) })()
+	e.fly(f)
+	return e.outcome(ctx, f)
+}
+
+// outcome is what do returns for the owner of a flight that has come to its end.
+func (e *engine) outcome(ctx context.Context, f *flight) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case f.refused:
+		return errAnswered
+	case f.abandoned:
+		return context.Cause(ctx)
 	}
 	return f.err
 }
@@ -128,9 +146,9 @@ func (e *engine) attend(ctx context.Context, f *flight, deliver func(turn.Result
 	return nil
 }
 
-// fly takes a flight from the queue to the end of its turn, in a goroutine of
-// its own. The session is unlocked when the flight lands.
+// fly takes a flight from the queue to the end of its turn, and lands it.
 func (e *engine) fly(f *flight) {
+	defer f.land()
 	select {
 	case <-f.head:
 	case <-f.waitCx.Done():
@@ -243,9 +261,8 @@ func (e *engine) deliver(f *flight, result turn.Result) bool {
 	if !e.answer(f, result, nil) {
 		return false
 	}
-	defer close(f.over)
 	slow := time.AfterFunc(deliveryWait, f.land)
-	whole := f.deliver(result)
+	whole := f.client.deliver(result)
 	return slow.Stop() && whole
 }
 

@@ -243,7 +243,7 @@ func TestTimeout(t *testing.T) {
 	a.turn(t.Context(), "s", "", "y").want(t, 503, turn.SessionBusy)
 	other := NewServer(remember, a.store, a.env, a.log)
 	defer other.Close()
-	err := other.engine.do(t.Context(), request{session: "s", input: []byte(`"y"`), hash: "h"}, nil)
+	err := other.engine.do(t.Context(), request{session: "s", input: []byte(`"y"`), hash: "h"}, client{})
 	if p, ok := errors.AsType[*turn.Problem](err); !ok || p.Code != turn.SessionBusy {
 		t.Errorf("another holder got %v", err)
 	}
@@ -336,7 +336,7 @@ func TestC36_StateMismatchRefusesTheTurn(t *testing.T) {
 		return Reply{}, nil
 	}, a.store, a.env, a.log)
 	defer other.Close()
-	err := other.engine.do(t.Context(), request{session: "s", input: []byte(`"y"`), hash: "h"}, nil)
+	err := other.engine.do(t.Context(), request{session: "s", input: []byte(`"y"`), hash: "h"}, client{})
 	if p, ok := errors.AsType[*turn.Problem](err); !ok || p.Code != turn.StateMismatch || !strings.Contains(p.Detail, "first") {
 		t.Errorf("got %v", err)
 	}

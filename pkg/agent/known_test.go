@@ -96,10 +96,10 @@ func TestNothingBeginsOnceTheWaitIsOver(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			store.acquired = func() { c.end(a, leave) }
-			err := a.engine.do(ctx, request{session: "s", key: "k", input: []byte(`"x"`), hash: "h"}, func(result turn.Result) bool {
+			err := a.engine.do(ctx, request{session: "s", key: "k", input: []byte(`"x"`), hash: "h"}, client{deliver: func(result turn.Result) bool {
 				t.Errorf("answered %+v", result)
 				return false
-			})
+			}})
 			if !c.want(err) {
 				t.Errorf("the client got %v", err)
 			}
@@ -156,12 +156,12 @@ func TestC31_AReplyThatDidNotGetThroughIsReplayed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = a.engine.do(ctx, request{session: "s", input: input, hash: hash}, func(result turn.Result) bool {
+			err = a.engine.do(ctx, request{session: "s", input: input, hash: hash}, client{deliver: func(result turn.Result) bool {
 				if c.leaves {
 					leave()
 				}
 				return a.sendResult(w, r, result)
-			})
+			}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,19 +20,19 @@ const maxWaiting = 32
 // seen whole can be bounded, and can let one in the middle leave.
 type lane struct{ flights []*flight }
 
-// flight is one turn on its way through this process. Its goroutine outlives
-// the request that started it, its owner, once the turn has begun.
+// flight is one turn on its way through this process. It is in the goroutine of
+// the request that started it, its owner, and outlives the client of that once
+// the turn has begun.
 type flight struct {
 	request
-	deliver func(turn.Result) bool  // writes the answer to the owner
-	head    chan struct{}           // closed when the flight is first in its lane
-	waitCx  context.Context         // bounds the wait for the session
-	drop    context.CancelCauseFunc // ends waitCx
-	held    checkpoint.Session      // nil until it has the session
-	land    func()                  // gives the session and the place in the lane back, once
+	client client
+	head   chan struct{}           // closed when the flight is first in its lane
+	waitCx context.Context         // bounds the wait for the session
+	drop   context.CancelCauseFunc // ends waitCx
+	held   checkpoint.Session      // nil until it has the session
+	land   func()                  // gives the session and the place in the lane back, once
 
 	done   chan struct{} // closed when result and err are set
-	over   chan struct{} // closed when, beside that, deliver has returned or will not be called
 	result turn.Result
 	err    error // a *turn.Problem, or errDropped
 
@@ -41,13 +41,14 @@ type flight struct {
 	abandoned bool // the owner has left
 	begun     bool // it now runs to its end, with or without clients
 	answered  bool // done is closed
+	refused   bool // the owner was answered while the agent's code had not come back
 }
 
 type flightKey struct{ session, key string }
 
 // join puts a request in its session's queue, or attaches it to the flight that
 // already carries its turn key. Attached requests have no place in the queue.
-func (e *engine) join(req request, deliver func(turn.Result) bool) (f *flight, owner bool, err error) {
+func (e *engine) join(req request, c client) (f *flight, owner bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if req.key != "" {
@@ -78,10 +79,9 @@ func (e *engine) join(req request, deliver func(turn.Result) bool) (f *flight, o
 
 	f = &flight{
 		request: req,
-		deliver: deliver,
+		client:  c,
 		head:    make(chan struct{}),
 		done:    make(chan struct{}),
-		over:    make(chan struct{}),
 		clients: 1,
 	}
 	limit, tooLong := e.timeout, errWaitedTooLong
@@ -107,10 +107,6 @@ func (e *engine) join(req request, deliver func(turn.Result) bool) (f *flight, o
 		e.keyed[flightKey{f.session, f.key}] = f
 	}
 	e.flights.add(1)
-	go func() {
-		defer f.land()
-		e.fly(f)
-	}()
 	return f, true, nil
 }
 
@@ -136,17 +132,15 @@ func (e *engine) leave(f *flight) {
 	e.left(f)
 }
 
-// abandon tells a flight that its owner is gone. It reports false when that
-// comes too late: the answer is there, and may be being written.
-func (e *engine) abandon(f *flight) bool {
+// abandon tells a flight that the client of its owner is gone. When the answer is
+// there already that is no news: it may be being written.
+func (e *engine) abandon(f *flight) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if f.answered {
-		return false
+	if !f.answered {
+		f.abandoned = true
+		e.left(f)
 	}
-	f.abandoned = true
-	e.left(f)
-	return true
 }
 
 // left drops a flight that nobody waits for any more, unless it has begun; e.mu
@@ -180,11 +174,19 @@ func (e *engine) answer(f *flight, result turn.Result, err error) (deliver bool)
 	f.result, f.err, f.answered = result, err, true
 	e.forget(f)
 	close(f.done)
-	if err != nil || f.abandoned {
-		close(f.over)
-		return false
+	return err == nil && !f.abandoned
+}
+
+// sendAway answers the owner of a flight that has failed, from outside of the
+// owner's goroutine or at its end.
+func (e *engine) sendAway(f *flight) {
+	e.mu.Lock()
+	f.refused = !f.abandoned
+	p, refuse := f.err.(*turn.Problem), f.refused
+	e.mu.Unlock()
+	if refuse {
+		f.client.refuse(p)
 	}
-	return true
 }
 
 // forget removes a flight from the index of keys; e.mu is held.

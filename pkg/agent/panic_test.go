@@ -20,7 +20,7 @@ func TestPanicIsLoggedALineACall(t *testing.T) {
 		sort.Slice([]int{2, 1}, func(int, int) bool { panic("no order") })
 		return Text("never"), nil
 	}, checkpoint.NewMemory(), turn.DefaultEnv(), slog.New(slog.NewTextHandler(&out, nil)))
-	err := s.engine.do(t.Context(), request{session: "s1", input: []byte(`1`), hash: "h"}, func(turn.Result) bool { return true })
+	err := s.engine.do(t.Context(), request{session: "s1", input: []byte(`1`), hash: "h"}, client{deliver: func(turn.Result) bool { return true }})
 	s.Close()
 	if err == nil {
 		t.Fatal("a panic was answered as a turn")

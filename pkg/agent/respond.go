@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -68,6 +69,38 @@ func (s *Server) fail(w http.ResponseWriter, p *turn.Problem) {
 		_ = rc.Flush() // a client that is gone has nobody to tell
 	})
 }
+
+// failNow answers with a problem while the handler does not return. Only the end
+// of the connection tells net/http that there is nothing to wait for, so it is
+// taken over and closed. A connection that cannot be taken over (HTTP/2, in a
+// server of the caller's own) carries other requests as well, and is left alone.
+func (s *Server) failNow(w http.ResponseWriter, p *turn.Problem) {
+	answer := &answerBuffer{header: w.Header().Clone()}
+	p.Write(answer)
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		s.fail(w, p)
+		return
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(writeTimeout))
+	resp := http.Response{
+		StatusCode: answer.status, ProtoMajor: 1, ProtoMinor: 1, Header: answer.header, Close: true,
+		Body: io.NopCloser(&answer.body), ContentLength: int64(answer.body.Len()),
+	}
+	_ = resp.Write(conn) // a client that is gone has nobody to tell
+}
+
+// answerBuffer is a http.ResponseWriter that keeps what is written.
+type answerBuffer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answerBuffer) Header() http.Header         { return a.header }
+func (a *answerBuffer) WriteHeader(status int)      { a.status = status }
+func (a *answerBuffer) Write(b []byte) (int, error) { return a.body.Write(b) }
 
 // bounded runs write under the write deadline. Once the listener is closing, it
 // makes the answer the last one of its connection.

@@ -19,14 +19,21 @@ import (
 func (e *engine) runTurn(f *flight, s checkpoint.Session, t checkpoint.Turn, run execution) {
 	ctx, cancel := context.WithTimeoutCause(e.ctx, e.timeout, ErrTurnTimeout)
 	defer cancel()
-	returned := watchRun(ctx, func(cause error) { e.end(f, s, t, cause) })
+	returned := watchRun(ctx, func(cause error) {
+		e.end(f, s, t, cause)
+		e.sendAway(f)
+	})
 	out := outcome{err: errGoexit}
-	defer func() { // also when the agent's code ends the goroutine
-		if !returned() {
+	defer func() {
+		inTime := returned()
+		if inTime {
+			e.conclude(ctx, f, s, t, out)
+		} else {
 			e.logPanic(f, t, out.err) // its late reply is dropped
-			return
 		}
-		e.conclude(ctx, f, s, t, out)
+		if inTime && out.err == errGoexit {
+			e.sendAway(f) // nothing returns to the owner any more
+		}
 	}()
 	out = invoke(ctx, run)
 }

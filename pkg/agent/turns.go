@@ -16,20 +16,27 @@ import (
 func (s *Server) postTurn(w http.ResponseWriter, r *http.Request, _ string) {
 	req, err := s.readRequest(w, r)
 	if err == nil {
-		err = s.engine.do(r.Context(), req, func(result turn.Result) bool {
-			return s.sendResult(w, r, result)
+		err = s.engine.do(r.Context(), req, client{
+			deliver: func(result turn.Result) bool { return s.sendResult(w, r, result) },
+			refuse:  func(p *turn.Problem) { s.failNow(w, ofSession(p, req.session)) },
 		})
 	}
-	if err == nil {
+	if err == nil || errors.Is(err, errAnswered) {
 		return
 	}
 	p, ok := errors.AsType[*turn.Problem](err)
 	if !ok {
 		panic(http.ErrAbortHandler) // the client left: close the connection, say nothing
 	}
-	answer := *p // several requests may share the problem
-	answer.SessionID = req.session
-	s.fail(w, &answer)
+	s.fail(w, ofSession(p, req.session))
+}
+
+// ofSession is a problem for the client of a session. Several requests may share
+// the one that it is made of.
+func ofSession(p *turn.Problem, session string) *turn.Problem {
+	answer := *p
+	answer.SessionID = session
+	return &answer
 }
 
 // readRequest reads and checks everything that a client can get wrong. Its

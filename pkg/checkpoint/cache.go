@@ -23,7 +23,8 @@ type entry struct {
 	// For whoever has the queue.
 	lock  durable.File // open, and locked while the session is held
 	wait  *lockWait
-	noted bool // open/<replica>/ has an entry for it
+	noted bool               // open/<replica>/ has an entry for it
+	hint  [hintSize + 1]byte // where hints are read and put together
 
 	// Written by whoever has the queue, under mu; read by Replay.
 	mu   sync.Mutex
@@ -154,7 +155,7 @@ func (e *entry) cost() int64 {
 		return 0
 	}
 	const base = 4 << 10
-	return base + e.file.state.bytes()
+	return base + int64(cap(e.file.scratch)) + e.file.state.bytes()
 }
 
 // evict closes what an entry has open, and forgets it, unless somebody took it

@@ -231,7 +231,7 @@ func TestC32_TornEndIsCut(t *testing.T) {
 func TestInterruptedDeletionIsFinished(t *testing.T) {
 	t.Parallel()
 	v := makeVictim(t)
-	writeFile(t, v.lock, hint{kind: hintDeleted}.encode(v.who))
+	writeFile(t, v.lock, hint{kind: hintDeleted}.append(nil, v.who))
 	f := openStore(t, v.dir, Options{})
 	if _, err := f.View(t.Context(), "s"); !errors.Is(err, ErrNoSession) {
 		t.Errorf("View: %v", err)

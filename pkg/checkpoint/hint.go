@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"strconv"
 
@@ -31,25 +30,42 @@ const (
 )
 
 const (
-	hintBody = len(hintNone) + 1 + 20
-	hintSize = hintBody + 1 + 16 + 1
+	hintDigits = 20 // of the greatest n
+	hintHash   = 16 // characters of the checksum
+	hintBody   = len(hintNone) + 1 + hintDigits
+	hintSize   = hintBody + 1 + hintHash + 1
 )
 
-// encode makes the record. Its checksum covers the file's identity, so that a
-// lock file that was copied from another session says nothing.
-func (h hint) encode(w identity) []byte {
-	body := fmt.Sprintf("%s %020d", h.kind, h.n)
-	return fmt.Appendf(nil, "%s %s\n", body, hintSum(w, body))
+// append adds the record to dst, which is empty. Its checksum covers the file's
+// identity, so that a lock file that was copied from another session says
+// nothing.
+func (h hint) append(dst []byte, w identity) []byte {
+	dst = append(dst, h.kind...)
+	dst = append(dst, ' ')
+	var digits [hintDigits]byte
+	n := strconv.AppendUint(digits[:0], h.n, 10)
+	dst = append(dst, "00000000000000000000"[len(n):]...)
+	dst = append(dst, n...)
+	sum := hintSum(w, dst)
+	dst = append(dst, ' ')
+	dst = append(dst, sum[:]...)
+	return append(dst, '\n')
 }
 
-func hintSum(w identity, body string) string {
-	sum := sha256.Sum256([]byte(w.volume + "\x00" + w.agent + "\x00" + w.name + "\x00" + body))
-	return hex.EncodeToString(sum[:8])
+func hintSum(w identity, body []byte) (sum [hintHash]byte) {
+	var room [256]byte // is usually enough
+	b := room[:0]
+	for _, part := range []string{w.volume, w.agent, w.name} {
+		b = append(append(b, part...), 0)
+	}
+	whole := sha256.Sum256(append(b, body...))
+	hex.Encode(sum[:], whole[:hintHash/2])
+	return sum
 }
 
 // decodeHint reads a record. Whatever it cannot read is no information.
 func decodeHint(w identity, b []byte) hint {
-	if len(b) != hintSize || b[hintSize-1] != '\n' || string(b[hintBody+1:hintSize-1]) != hintSum(w, string(b[:hintBody])) {
+	if len(b) != hintSize || b[hintSize-1] != '\n' || [hintHash]byte(b[hintBody+1:]) != hintSum(w, b[:hintBody]) {
 		return hint{kind: hintNone}
 	}
 	n, err := strconv.ParseUint(string(b[len(hintNone)+1:hintBody]), 10, 64)
@@ -61,7 +77,7 @@ func decodeHint(w identity, b []byte) hint {
 
 // lockedHint reads the hint through the descriptor that holds the lock.
 func (f *File) lockedHint(e *entry) (hint, error) {
-	b := make([]byte, hintSize+1)
+	b := e.hint[:]
 	n, err := e.lock.ReadAt(durable.OpHintRead, b, 0)
 	if err != nil && err != io.EOF {
 		return hint{}, unavailable(e.who, err)
@@ -71,14 +87,14 @@ func (f *File) lockedHint(e *entry) (hint, error) {
 
 // writeHint is best effort: a hint may lag.
 func (f *File) writeHint(e *entry, h hint) {
-	if _, err := e.lock.WriteAt(durable.OpHintWrite, h.encode(e.who), 0); err != nil {
+	if _, err := e.lock.WriteAt(durable.OpHintWrite, h.append(e.hint[:0], e.who), 0); err != nil {
 		f.log.Warn("a hint was not written", "session", e.who.session, "error", err)
 	}
 }
 
 // syncHint writes a hint that must be on disk before what follows.
 func (f *File) syncHint(e *entry, h hint) error {
-	if _, err := e.lock.WriteAt(durable.OpHintWrite, h.encode(e.who), 0); err != nil {
+	if _, err := e.lock.WriteAt(durable.OpHintWrite, h.append(e.hint[:0], e.who), 0); err != nil {
 		return err
 	}
 	return e.lock.Sync(durable.OpHintSync)

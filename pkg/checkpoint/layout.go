@@ -23,17 +23,22 @@ const (
 // nameLength is the length of a session's name.
 const nameLength = 32
 
+// nameLetters are what it is made of: base32 in lower case.
+const nameLetters = "abcdefghijklmnopqrstuvwxyz234567"
+
+var nameEncoding = base32.NewEncoding(nameLetters)
+
 // fileName is the name that a session's files carry: never a path, never too
 // long, and another one for ids that differ only in case, also where the file
 // system cannot tell those apart.
 func fileName(id string) string {
 	sum := sha256.Sum256([]byte(id))
-	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:20]))
+	return nameEncoding.EncodeToString(sum[:20])
 }
 
 // validName reports whether a name could come from fileName.
 func validName(name string) bool {
-	return len(name) == nameLength && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz234567") == ""
+	return len(name) == nameLength && strings.Trim(name, nameLetters) == ""
 }
 
 // sessionOfTurn returns the session's name in the id of a turn.

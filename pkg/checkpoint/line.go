@@ -234,10 +234,10 @@ func appendIntField(dst []byte, name string, value int64) []byte {
 // nested too deep, the caller's bytes copied, without the line breaks that JSON
 // allows between tokens.
 func oneLine(what string, value json.RawMessage) (json.RawMessage, error) {
-	if d := depth(value); d > MaxDepth {
-		return nil, fmt.Errorf("%w: %s is nested %d levels deep, at most %d are allowed", ErrTooLarge, what, d, MaxDepth)
-	}
-	if !json.Valid(value) {
+	if !validJSON(value) {
+		if d := depth(value); d > MaxDepth {
+			return nil, fmt.Errorf("%w: %s is nested %d levels deep, at most %d are allowed", ErrTooLarge, what, d, MaxDepth)
+		}
 		return nil, fmt.Errorf("%s is not valid JSON", what)
 	}
 	if bytes.IndexByte(value, '\n') < 0 {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/internal/durable"
 )
@@ -24,6 +25,25 @@ type sessionFile struct {
 	found    bool   // whether more may be reserved: a process that was killed gave nothing back
 	n        uint64 // of the last line
 	synced   uint64 // the newest line that is known to be on disk
+
+	scratch []byte // where lines are put together; nothing that is kept may point into it
+}
+
+// scratchMost is how much of a buffer for lines a loaded session keeps.
+const scratchMost = 64 << 10
+
+// appendLine adds the next line but skip to lines, which began in s.scratch.
+func (s *sessionFile) appendLine(lines []byte, skip uint64, at time.Time, p payload) []byte {
+	lines = appendLine(lines, s.salt, s.n+1+skip, s.synced, at, p)
+	if cap(lines) <= scratchMost {
+		s.scratch = lines[:0]
+	}
+	return lines
+}
+
+// line is the next line. It is overwritten by the one after it.
+func (s *sessionFile) line(at time.Time, p payload) []byte {
+	return s.appendLine(s.scratch[:0], 0, at, p)
 }
 
 // loadEntry returns the session whose lock was just taken. What is loaded still

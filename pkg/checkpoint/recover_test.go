@@ -376,7 +376,7 @@ func TestOpenTurnIsSeenByReaders(t *testing.T) {
 func TestHintIsWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	for _, h := range []hint{{hintNone, 0}, {hintSynced, 1}, {hintSynced, 1<<63 - 1}, {hintDeleted, 0}} {
-		b := h.encode(testWho)
+		b := h.append(nil, testWho)
 		if len(b) != hintSize || decodeHint(testWho, b) != h {
 			t.Errorf("%+v became %q", h, b)
 		}
@@ -424,4 +424,35 @@ func FuzzRecover(f *testing.F) {
 		}
 		_, _ = l.replay(testWho, true)
 	})
+}
+
+// TestLinesShareABuffer: the buffer of a session's lines is used again, however
+// they come, and what is kept does not point into it.
+func TestLinesShareABuffer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := openStore(t, dir, Options{})
+	long := strings.Repeat("l", scratchMost)
+	for i, input := range []string{"a", long, "b", "c"} {
+		mustTurn(t, f, "s", fmt.Sprint("k", i), input, "out "+input)
+	}
+	s := f.entries[fileName("s")].file
+	if c := cap(s.scratch); c == 0 || c > scratchMost {
+		t.Errorf("%d bytes are kept for lines", c)
+	}
+	clear(s.scratch[:cap(s.scratch)])
+	for _, f := range []*File{f, openStore(t, dir, Options{CacheBytes: -1})} {
+		for i, input := range []string{"a", long, "b", "c"} {
+			s, err := f.Acquire(t.Context(), "s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok := s.ByKey(fmt.Sprint("k", i))
+			messages := s.Checkpoint().Messages
+			if !ok || string(got.Reply) != string(quoted("out "+input)) || string(messages[2*i].Content) != string(quoted(input)) {
+				t.Errorf("turn %d is %.100v", i+1, got)
+			}
+			s.Release()
+		}
+	}
 }

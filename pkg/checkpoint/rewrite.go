@@ -131,7 +131,7 @@ func newSalt() []byte {
 // markRewritten follows a rewrite. The header of the new file covers all of it
 // already; mark and hint are more witnesses.
 func (f *File) markRewritten(e *entry, s *sessionFile) {
-	mark := appendLine(nil, s.salt, s.n+1, s.synced, f.options.now(), note{kindMark})
+	mark := s.line(f.options.now(), note{kindMark})
 	if _, err := s.file.WriteAt(durable.OpMarkWrite, mark, s.size); err != nil {
 		_ = s.file.Truncate(durable.OpCut, s.size)
 		return

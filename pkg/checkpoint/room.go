@@ -23,9 +23,14 @@ type roomyFS struct {
 	makeRoom func() bool // reports whether it closed anything
 }
 
+// again reports whether a call that failed with err is worth a second try.
+func (r roomyFS) again(err error) bool {
+	return (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) && r.makeRoom()
+}
+
 func (r roomyFS) try(call func() error) error {
 	err := call()
-	if (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) && r.makeRoom() {
+	if r.again(err) {
 		err = call()
 	}
 	return err
@@ -54,7 +59,9 @@ func (r roomyFS) Stat(op durable.Op, name string) (info durable.Info, err error)
 }
 
 func (r roomyFS) Is(op durable.Op, name string, id durable.FileID, size int64) (is bool, err error) {
-	err = r.try(func() error { is, err = r.FS.Is(op, name, id, size); return err })
+	if is, err = r.FS.Is(op, name, id, size); r.again(err) { // each turn asks: no closure
+		is, err = r.FS.Is(op, name, id, size)
+	}
 	return is, err
 }
 

@@ -80,18 +80,18 @@ func (h *fileSession) Begin(b Begin) (Turn, error) {
 		return Turn{}, errBegun
 	}
 	s := h.s
-	first, err := s.state.start(h.e.who.name, s.n+1, b)
+	start, err := s.state.start(h.e.who.name, s.n+1, b)
 	if err != nil {
 		return Turn{}, err
 	}
-	second := attempt{Replica: h.f.replica, Number: 1}
+	var first, second payload = start, attempt{Replica: h.f.replica, Number: 1}
 	now := h.f.options.now()
-	lines := appendLine(nil, s.salt, s.n+1, s.synced, now, first)
+	lines := s.line(now, first)
 	split := len(lines)
 	if split > writeLimit {
 		return Turn{}, tooLarge("the input", split)
 	}
-	lines = appendLine(lines, s.salt, s.n+2, s.synced, now, second)
+	lines = s.appendLine(lines, 1, now, second)
 
 	if s.file == nil {
 		err = h.create(lines[:split], lines[split:])
@@ -224,7 +224,7 @@ func (h *fileSession) Commit(c Commit) (Turn, error) {
 	if err != nil {
 		return Turn{}, err
 	}
-	line := appendLine(nil, s.salt, s.n+1, s.synced, h.f.options.now(), p)
+	line := s.line(h.f.options.now(), p)
 	if len(line) > writeLimit {
 		return Turn{}, tooLarge("the turn", len(line))
 	}
@@ -276,7 +276,7 @@ func (h *fileSession) write(p commit, line []byte, at func(turn.Point)) error {
 	}
 	s.synced = s.n
 	at(turn.PointSynced)
-	mark := appendLine(nil, s.salt, s.n+1, s.synced, f.options.now(), note{kindMark})
+	mark := s.line(f.options.now(), note{kindMark})
 	if err := h.append(durable.OpMarkWrite, mark, 1); err != nil {
 		return h.writeAnew(p, err, at)
 	}
@@ -326,7 +326,7 @@ func (h *fileSession) Fail(reason string) error {
 	}
 	s := h.s
 	p := s.state.fail(reason)
-	line := appendLine(nil, s.salt, s.n+1, s.synced, h.f.options.now(), p)
+	line := s.line(h.f.options.now(), p)
 	if err := h.append(durable.OpFailWrite, line, 1); err != nil {
 		return h.f.writeError(h.e.who, err)
 	}
@@ -347,8 +347,8 @@ func (h *fileSession) Delivered() error {
 	if s.state.newest < 0 || s.state.turns[s.state.newest].Delivered {
 		return nil
 	}
-	p := note{kindDelivered}
-	line := appendLine(nil, s.salt, s.n+1, s.synced, h.f.options.now(), p)
+	var p payload = note{kindDelivered}
+	line := s.line(h.f.options.now(), p)
 	if err := h.append(durable.OpDeliverWrite, line, 1); err != nil {
 		return h.f.writeError(h.e.who, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -83,7 +84,7 @@ func (s *state) start(name string, n uint64, b Begin) (begin, error) {
 		return begin{}, errors.New("the input hash is not text")
 	}
 	input, err := oneLine("the input", b.Input)
-	return begin{Turn: s.committed + 1, TurnID: fmt.Sprintf("%s-%d", name, n), Key: b.Key, Hash: b.InputHash, Input: input}, err
+	return begin{Turn: s.committed + 1, TurnID: name + "-" + strconv.FormatUint(n, 10), Key: b.Key, Hash: b.InputHash, Input: input}, err
 }
 
 // fail is the end of the open turn with runTurn's own error, of which the file

@@ -33,9 +33,10 @@ type VerifyJSON struct {
 // CheckJSON is one element of what "flisk verify --list --json" prints.
 type CheckJSON struct {
 	Check   string `json:"check"`
-	Promise string `json:"promise"` // the guarantee
-	How     string `json:"how"`     // what is done to try it
-	Turns   int    `json:"turns"`   // that it sends to an agent, at most
+	Promise string `json:"promise"`           // the guarantee
+	How     string `json:"how,omitempty"`     // what is done to try it
+	Skipped string `json:"skipped,omitempty"` // why nothing ever is
+	Turns   int    `json:"turns"`             // that it sends to an agent, at most; all together send less than the sum
 }
 
 type verifyOptions struct {
@@ -48,7 +49,7 @@ type verifyOptions struct {
 
 // manyTurns is the number of turns above which somebody must want them: a turn
 // may cost money.
-const manyTurns = 50
+const manyTurns = 80
 
 func newVerify(a *app) *cobra.Command {
 	var o verifyOptions
@@ -76,7 +77,7 @@ func newVerify(a *app) *cobra.Command {
 				return unknownCheck(o.only)
 			}
 			if o.list {
-				return a.printChecks(checks)
+				return a.printChecks(checks, len(o.only) == 0)
 			}
 			if !cmd.Flags().Changed("seed") {
 				o.seed = rand.Uint64N(1 << 32)
@@ -143,10 +144,10 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 		progress: show.progress, agent: show.agent, begin: show.begin, ended: show.skipped,
 	})
 	if err != nil && ctx.Err() != nil {
-		return interrupted(ctx, err)
+		return withEvidence(interrupted(ctx, err), result)
 	}
 	if err != nil {
-		return err
+		return withEvidence(err, result)
 	}
 	if err := writeJUnit(o.junit, result.Agents); err != nil {
 		return err
@@ -165,6 +166,23 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 		return &fault.Fault{Kind: fault.Unchecked}
 	}
 	return nil
+}
+
+// withEvidence adds to the error of a verification that did not come to its end
+// where the evidence is of what it had found broken.
+func withEvidence(err error, result VerifyJSON) error {
+	var places []string
+	for _, r := range result.Agents {
+		if r.Kept != "" {
+			places = append(places, r.Kept)
+		}
+	}
+	if len(places) == 0 {
+		return err
+	}
+	f := *asFault(err)
+	f.Hint = "something was broken already; the evidence is kept in " + strings.Join(places, " and ")
+	return &f
 }
 
 // proving is what is to be proved, and who is told.
@@ -190,6 +208,7 @@ func prove(ctx context.Context, a *app, p proving) (VerifyJSON, error) {
 	if err != nil {
 		return result, err
 	}
+	a.clearRooms(ctx, p.progress)
 	stack, err := a.newProof(p.project, p.progress)
 	if err != nil {
 		return result, err
@@ -202,6 +221,9 @@ func prove(ctx context.Context, a *app, p proving) (VerifyJSON, error) {
 		})
 		result.Turns += report.Turns
 		if err = failed; err != nil {
+			if report.Kept != "" {
+				result.Agents = append(result.Agents, report)
+			}
 			break
 		}
 		p.ended(report)
@@ -275,19 +297,38 @@ func writeJUnit(path string, reports []verify.Report) error {
 	return nil
 }
 
-// printChecks lists what is checked.
-func (a *app) printChecks(checks []verify.Check) error {
-	if a.global.json {
-		list := []CheckJSON{}
-		for _, c := range checks {
-			list = append(list, CheckJSON{c.Name, c.Promise, c.How, c.Turns})
+// printChecks lists what is checked, and with never what is not.
+func (a *app) printChecks(checks []verify.Check, never bool) error {
+	list := []CheckJSON{}
+	for _, c := range checks {
+		list = append(list, CheckJSON{Check: c.Name, Promise: c.Promise, How: c.How, Turns: c.Most()})
+	}
+	if never {
+		for _, r := range verify.NeverChecked() {
+			list = append(list, CheckJSON{Check: r.Check, Promise: r.Promise, Skipped: r.Reason})
 		}
+	}
+	if a.global.json {
 		return a.printJSON(list)
 	}
-	t := console.Table{Columns: []console.Column{{Title: "check"}, {Title: "turns", Right: true}, {Title: "guarantee", Shrink: console.End}, {Title: "how", Shrink: console.Drop}}}
-	for _, c := range checks {
-		t.Rows = append(t.Rows, []console.Cell{{Text: c.Name, Style: console.Strong}, {Text: fmt.Sprint(c.Turns)}, {Text: c.Promise}, {Text: c.How, Style: console.Quiet}})
+	name, turns := 0, len("turns")
+	for _, c := range list {
+		name = max(name, console.Width(c.Check))
 	}
-	a.streams.Out.Table(t)
+	out := a.streams.Out
+	indent := strings.Repeat(" ", name+turns+2*columnGap)
+	fold := func(text string) string { return console.Fold(text, out.Columns(), indent) }
+	fmt.Fprintln(out, console.Quiet.Render(pad("check", name)+pad("turns", turns)+"guarantee, and how it is tried"))
+	for _, c := range list {
+		number, how := fmt.Sprint(c.Turns), c.How
+		if c.Skipped != "" {
+			number, how = "-", "not tried: "+c.Skipped
+		}
+		fmt.Fprintln(out, console.Strong.Render(pad(c.Check, name))+fmt.Sprintf("%*s%*s", turns, number, columnGap, "")+fold(c.Promise))
+		fmt.Fprintln(out, indent+console.Quiet.Render(fold(how)))
+	}
+	fmt.Fprintln(out)
+	fmt.Fprintln(out, console.Quiet.Render(console.Fold(fmt.Sprintf("together up to %s: the undisturbed sessions that some are compared with are the same for all",
+		console.Count(verify.Turns(checks), "turn")), out.Columns(), "")))
 	return nil
 }

@@ -1,15 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +37,8 @@ type proof struct {
 	force    chan struct{}    // closed when the end must not wait for a drain
 	progress runtime.Progress // of what is built and started
 	driver   *process.Driver
-	volume   string // its directory, once it is up
+	volume   string      // its directory, once it is up
+	open     []io.Closer // the claim on root, and the pipe that the stack lives by
 }
 
 // stopMargin is what a process may take to end beyond its drain.
@@ -43,7 +46,7 @@ const stopMargin = 5 * time.Second
 
 // newProof makes the room for a stack, and starts nothing.
 func (a *app) newProof(p *project.Project, progress runtime.Progress) (*proof, error) {
-	root, err := makeRoom("flisk-verify-")
+	root, err := makeRoom(roomPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -51,12 +54,32 @@ func (a *app) newProof(p *project.Project, progress runtime.Progress) (*proof, e
 	port, err := steadyPort()
 	if err == nil {
 		v.stack = stackToProve(p, port)
+		err = v.claim()
+	}
+	if err == nil {
 		err = v.newDriver()
 	}
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(root))
+		return nil, errors.Join(err, v.remove())
 	}
 	return v, nil
+}
+
+// remove takes away what the stack had, once it has ended.
+func (v *proof) remove() error {
+	err := os.RemoveAll(v.root)
+	for _, c := range v.open {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+func (v *proof) claim() error {
+	f, err := claimRoom(v.root, v.stack)
+	if err == nil {
+		v.open = append(v.open, f)
+	}
+	return err
 }
 
 // stackToProve is a project's stack with what a verification needs.
@@ -75,19 +98,16 @@ func stackToProve(p *project.Project, port int) stack.Stack {
 	return s
 }
 
+// newDriver makes the driver. Its stack ends with this process, also when that is
+// killed: the pipe whose other end the stack holds is closed then.
 func (v *proof) newDriver() error {
-	executable, err := os.Executable()
+	held, mine, err := os.Pipe()
 	if err != nil {
-		return fault.New(fault.Environment, "", "cannot find flisk's own executable: %w", err)
+		return err
 	}
-	v.driver, err = process.New(process.Options{
-		Stack:      v.stack,
-		Home:       filepath.Join(v.root, "home"),
-		RunBase:    filepath.Join(v.root, "r"),
-		Executable: executable,
-		Env:        v.app.environ,
-		SourceHash: v.source.of,
-		Force:      v.force,
+	v.open = append(v.open, held, mine)
+	v.driver, err = roomDriver(v.root, process.Options{
+		Stack: v.stack, Env: v.app.environ, SourceHash: v.source.of, Force: v.force, Owner: held,
 	})
 	return err
 }
@@ -96,12 +116,37 @@ func (v *proof) newDriver() error {
 // and what else is started and stopped belongs to a check.
 func (v *proof) up(ctx context.Context) error {
 	report, err := v.driver.Up(ctx, v.progress)
-	if err == nil {
-		v.volume = report.Place
-		v.source.pin()
-		v.progress = console.Silent()
+	if err != nil {
+		return v.withLog(ctx, err)
 	}
-	return err
+	v.volume = report.Place
+	v.source.pin()
+	v.progress = console.Silent()
+	return nil
+}
+
+// lastLines is how much of a log is quoted.
+const lastLines = 10
+
+// withLog makes an error stand on its own: with what the agents wrote last, and
+// without advice to look for more in a log that goes with the stack.
+func (v *proof) withLog(ctx context.Context, err error) error {
+	said, ok := errors.AsType[*fault.Fault](err)
+	if ctx.Err() != nil || !ok || said.Kind != fault.Failed {
+		return err
+	}
+	var lines []string
+	reading := v.driver.Logs(ctx, runtime.LogOptions{Tail: lastLines}, func(l runtime.Line) error {
+		lines = append(lines, l.Text)
+		return nil
+	})
+	if reading != nil || len(lines) == 0 {
+		return err // it did not come to an agent
+	}
+	told := *said
+	told.Hint = v.app.command("up") + " runs it with a log that stays"
+	told.Detail = cmp.Or(said.Detail, strings.Join(lines, "\n"))
+	return &told
 }
 
 // end stops what runs and removes everything. force does not wait for a drain.
@@ -110,7 +155,7 @@ func (v *proof) end(ctx context.Context, force bool) error {
 		close(v.force)
 	}
 	_, err := v.driver.Down(ctx, v.progress)
-	return errors.Join(err, os.RemoveAll(v.root))
+	return errors.Join(err, v.remove())
 }
 
 // pinned is a source hash that does not change any more once it is pinned: what
@@ -153,21 +198,4 @@ func steadyPort() (int, error) {
 		}
 	}
 	return 0, fault.New(fault.Environment, "", "there is no free port on 127.0.0.1 from %d to %d", first, first+n)
-}
-
-// longestParent keeps the sockets of a stack, up to 85 bytes below it, within the
-// 103 that a socket's name may have.
-const longestParent = 18
-
-// makeRoom makes a temporary directory that a stack fits into.
-func makeRoom(prefix string) (string, error) {
-	parent := os.TempDir()
-	if len(parent) > longestParent {
-		parent = "/tmp"
-	}
-	root, err := os.MkdirTemp(parent, prefix)
-	if err != nil {
-		return "", fault.New(fault.Environment, "set TMPDIR to a directory of yours", "there is no place for a stack of its own: %w", err)
-	}
-	return root, nil
 }

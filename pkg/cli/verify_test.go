@@ -10,8 +10,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/verify"
 )
 
@@ -91,7 +93,14 @@ func TestVerifyJSONAndJUnit(t *testing.T) {
 	}
 	var list []CheckJSON
 	got = run{}.do(t, "verify", "--list", "--json")
-	if err := json.Unmarshal([]byte(got.out), &list); err != nil || len(list) != len(verify.Checks()) || list[0].Turns == 0 {
+	if err := json.Unmarshal([]byte(got.out), &list); err != nil || len(list) != len(verify.Checks())+len(verify.NeverChecked()) || list[0].Turns == 0 {
+		t.Errorf("%v in %+v", err, got)
+	}
+	if last := list[len(list)-1]; last.Skipped == "" || last.How != "" {
+		t.Errorf("what is never checked is listed as %+v", last)
+	}
+	got = run{}.do(t, "verify", "--list", "--json", "--run", "crash")
+	if err := json.Unmarshal([]byte(got.out), &list); err != nil || len(list) != 1 || list[0].Check != "crash" {
 		t.Errorf("%v in %+v", err, got)
 	}
 }
@@ -127,6 +136,73 @@ func TestVerifyJUnitIsTriedFirst(t *testing.T) {
 	}
 	if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an empty report was left behind: %v", err)
+	}
+}
+
+// The list says of each check how it is tried, also on a narrow terminal.
+func TestVerifyListGolden(t *testing.T) {
+	t.Parallel()
+	got := run{terminal: true}.do(t, "verify", "--list")
+	golden(t, "verify-list", got.out)
+	for line := range strings.Lines(got.out) {
+		if console.Width(strings.TrimSuffix(line, "\n")) > 80 {
+			t.Errorf("wider than 80 columns: %s", line)
+		}
+	}
+}
+
+// Evidence is told of also when the run did not come to its end.
+func TestVerifyTellsOfEvidenceWhenInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r := run{driver: observing(runtime.Observed{}), environ: []string{"FLISK_HOME=/home/ann/flisk"}, ctx: ctx}
+	r.prover = func(ctx context.Context, _ *app, _ proving) (VerifyJSON, error) {
+		cancel(errors.New("enough"))
+		<-ctx.Done()
+		return VerifyJSON{Agents: []verify.Report{{Agent: "bot", Kept: "/home/ann/flisk/verify/bot-1"}}}, context.Cause(ctx)
+	}
+	got := r.do(t, "verify", "-C", projectDir(t, false))
+	if got.code != 130 || !strings.Contains(got.err, "interrupted\n") || !strings.Contains(got.err, "kept in /home/ann/flisk/verify/bot-1") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// What a killed verification left is cleared; what one that lives has is not, and
+// neither is what only looks like it.
+func TestRoomsAreCleared(t *testing.T) {
+	t.Parallel()
+	room := func() string {
+		root, err := makeRoom("fr-") // by no name that others would clear
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(root) })
+		return root
+	}
+	dead, empty, living, strange := room(), room(), room(), room()
+	s := stack.Stack{ID: "9f2c41d07a3e", Volume: stack.Volume{Name: "v"}}
+	for _, root := range []string{dead, living} {
+		owner, err := claimRoom(root, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if root == dead {
+			err = owner.Close()
+		} else {
+			defer owner.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(empty, roomOwner), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for root, cleared := range map[string]bool{dead: true, empty: true, living: false, strange: false} {
+		err := clearRoom(t.Context(), root, console.Silent())
+		if _, gone := os.Lstat(root); err != nil || errors.Is(gone, os.ErrNotExist) != cleared {
+			t.Errorf("cleared %t, %v, want %t", gone != nil, err, cleared)
+		}
 	}
 }
 

@@ -48,6 +48,7 @@ type message struct {
 type answer struct {
 	status  int // 0 when the connection broke
 	result  turn.Result
+	marked  bool      // its header says that it is a replay
 	problem turn.Code // "" for an answer that is not of the contract
 	detail  string
 	err     error // why the connection broke
@@ -55,9 +56,17 @@ type answer struct {
 
 func (a answer) ok() bool { return a.status == http.StatusOK }
 
-// failedItself reports whether the agent's code ran to its end and failed. That
-// is no cut: whoever ends a turn from outside is told so by another answer.
-func (a answer) failedItself() bool { return a.problem == turn.RunFailed }
+// failedItself reports whether it was the agent's own code that failed: by an
+// error, by a reply that is too large, by a state that it cannot read, by the
+// time that it took. That is no cut: whoever ends a turn from outside is told so
+// by another answer.
+func (a answer) failedItself() bool {
+	switch a.problem {
+	case turn.RunFailed, turn.ReplyTooLarge, turn.StateMismatch, turn.TurnTimeout:
+		return true
+	}
+	return false
+}
 
 // lost reports whether the answer leaves open what became of the turn.
 func (a answer) lost() bool {
@@ -108,6 +117,7 @@ func (c *client) send(ctx context.Context, base string, m message) answer {
 	got := answer{status: status}
 	if got.ok() {
 		c.note(header.Get(turn.HeaderCode))
+		got.marked = header.Get(turn.HeaderReplayed) == turn.ReplayedTrue
 		if err := json.Unmarshal(content, &got.result); err != nil {
 			return answer{err: fmt.Errorf("an answer that is not of the contract: %w", err)}
 		}
@@ -122,12 +132,39 @@ func (c *client) send(ctx context.Context, base string, m message) answer {
 
 // get asks for a path of the agent. The status is 0 when the connection broke.
 func (c *client) get(ctx context.Context, url string) (status int, body []byte, err error) {
+	status, _, body, err = c.ask(ctx, url)
+	return status, body, err
+}
+
+func (c *client) ask(ctx context.Context, url string) (int, http.Header, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
-	status, _, body, err = c.do(req)
-	return status, body, err
+	return c.do(req)
+}
+
+// routes names the route table that the gateway answers by.
+func (c *client) routes(ctx context.Context, base string) (string, error) {
+	_, header, _, err := c.ask(ctx, base+turn.AgentReadyPath(c.agent))
+	return header.Get(turn.HeaderRoutes), err
+}
+
+// rerouted waits until the gateway answers by another table than the one named:
+// from then on no request goes to a process that is only in the old one.
+func (c *client) rerouted(ctx context.Context, base, from string) error {
+	tick := time.NewTicker(readyPoll / 4)
+	defer tick.Stop()
+	for {
+		if now, err := c.routes(ctx, base); err == nil && now != "" && now != from {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
 }
 
 func (c *client) do(req *http.Request) (int, http.Header, []byte, error) {

@@ -10,39 +10,55 @@ import (
 )
 
 // crash kills the agent at every named point of a turn. The session then holds
-// exactly the turns that were answered, and the one in flight whole or not at
-// all.
+// exactly the turns that were answered, as they were, and the one in flight whole
+// or not at all.
 func crash() Check {
 	return Check{
 		Name:    "crash",
 		Promise: "SIGKILL loses no answered turn and tears none",
-		How:     "SIGKILL at every point of a turn",
+		How:     "SIGKILL at every point of a turn; compared with the session before, and with one without a kill",
 		Turns:   1 + len(turn.Points()) + 1,
+		// The kills before the commit leave no turn.
+		Undisturbed: 6,
 		run: func(ctx context.Context, s *scene) error {
+			if _, err := s.twin(ctx, 0); err != nil {
+				return err
+			}
 			l := s.session()
 			if _, err := s.turn(ctx, l); err != nil {
 				return err
 			}
-			kept := 0
+			view, err := s.look(ctx, l)
+			if err != nil {
+				return err
+			}
+			saved, kept := 0, true
 			for _, point := range turn.Points() {
-				saved, err := s.crashAt(ctx, l, point)
+				after, same, err := s.crashAt(ctx, l, view, point)
 				if err != nil {
 					return atPoint(err, point)
 				}
-				if saved {
-					kept++
-				}
+				saved += after.Turn - view.Turn
+				view, kept = after, kept && same
 			}
 			last, err := s.turn(ctx, l)
 			if err != nil {
 				return err
 			}
-			if _, err := s.look(ctx, l); err != nil {
+			after, err := s.look(ctx, l)
+			if err != nil {
 				return err
+			}
+			what, same := grown(view, after, l.lastKey())
+			if what != "" {
+				return s.broke(Lost, l, "the turn after the last kill changed the checkpoint: %s", what)
 			}
 			points := len(turn.Points())
 			s.saw("%d kills at %d points, each by signal 9", points, points)
-			s.saw("%d of the %d turns in flight were saved whole, %d not at all", kept, points, points-kept)
+			s.saw("%d of the %d turns in flight were saved whole, %d not at all", saved, points, points-saved)
+			if err := s.likeTwin(ctx, l, after, kept && same, "a kill"); err != nil {
+				return err
+			}
 			s.saw("then turn %d", last.Turn)
 			s.saw("ready again within %s", span(time.Duration(s.result.Gap)*time.Millisecond))
 			return nil
@@ -58,9 +74,9 @@ func atPoint(err error, point turn.Point) error {
 	return fmt.Errorf("at %q: %w", point, err)
 }
 
-// crashAt kills the agent at one point of a turn, and reports whether the turn
-// was saved.
-func (s *scene) crashAt(ctx context.Context, l *ledger, point turn.Point) (saved bool, err error) {
+// crashAt kills the agent at one point of a turn. It returns the session as it
+// is then, and whether every message is as it was before.
+func (s *scene) crashAt(ctx context.Context, l *ledger, before checkpoint.View, point turn.Point) (after checkpoint.View, kept bool, err error) {
 	found := len(s.result.Broken)
 	defer func() {
 		for i := range s.result.Broken[found:] {
@@ -70,16 +86,25 @@ func (s *scene) crashAt(ctx context.Context, l *ledger, point turn.Point) (saved
 	}()
 	f, err := s.killed(ctx, l, point)
 	if err != nil {
-		return false, err
+		return after, false, err
 	}
+	return s.survived(ctx, l, before, f)
+}
+
+// survived reads a session after a kill that met a turn, and compares it with
+// what it was before that turn.
+func (s *scene) survived(ctx context.Context, l *ledger, before checkpoint.View, f *flight) (after checkpoint.View, kept bool, err error) {
 	if err := s.ready(ctx); err != nil {
-		return false, err
+		return after, false, err
 	}
-	view, err := s.settled(ctx, l, f)
-	if err != nil {
-		return false, err
+	if after, err = s.settled(ctx, l, f); err != nil {
+		return after, false, err
 	}
-	return savedAs(view, f.key) > 0, nil
+	what, kept := grown(before, after, f.key)
+	if what != "" {
+		return after, false, s.broke(Lost, l, "the kill changed the checkpoint: %s", what)
+	}
+	return after, kept, nil
 }
 
 // killed holds a turn at a point, kills the agent there, and sees to it that the

@@ -22,6 +22,7 @@ type flight struct {
 	id     string        // of the turn; "" before it has one
 	over   chan struct{} // closed when what follows is set
 	answer answer
+	at     time.Time // when it came
 	err    error
 }
 
@@ -37,21 +38,46 @@ func (s *scene) hold(ctx context.Context, l *ledger, point turn.Point, long time
 	if long > 0 {
 		a.hold += fmt.Sprintf(":%d", long.Milliseconds())
 	}
+	earlier, err := s.holds(ctx, l.session, point)
+	if err != nil {
+		return nil, err
+	}
+	f := s.launch(ctx, a)
+	f.id, err = s.seen(ctx, f, l.session, point, earlier)
+	return f, err
+}
+
+// launch sends a turn in the background.
+func (s *scene) launch(ctx context.Context, a *attempt) *flight {
 	f := &flight{attempt: a, over: make(chan struct{})}
 	s.flights.Go(func() {
 		defer close(f.over)
 		f.answer, f.err = s.post(ctx, a)
+		f.at = time.Now()
 	})
-	id, err := s.seen(ctx, f, l.session, point)
-	f.id = id
-	return f, err
+	return f
+}
+
+// holds counts the lines of earlier holds of a session at a point.
+func (s *scene) holds(ctx context.Context, session string, point turn.Point) (n int, err error) {
+	err = s.target.Logs(ctx, false, func(line string) error {
+		if held, _ := parseHold(line, session, point); held {
+			n++
+		}
+		return nil
+	})
+	if err != nil {
+		err = fmt.Errorf("cannot read the agent's log: %w", err)
+	}
+	return n, err
 }
 
 // errSeen ends the reading of a log.
 var errSeen = errors.New("seen")
 
-// seen waits for the line of a hold, and returns the turn's id in it.
-func (s *scene) seen(ctx context.Context, f *flight, session string, point turn.Point) (id string, err error) {
+// seen waits for the line of a hold, behind those of earlier ones, and returns
+// the turn's id in it.
+func (s *scene) seen(ctx context.Context, f *flight, session string, point turn.Point, earlier int) (id string, err error) {
 	reading, cancel := context.WithTimeoutCause(ctx, holdTimeout, fmt.Errorf("the agent did not say within %s that it holds a turn at %q", holdTimeout, point))
 	defer cancel()
 	// A turn that was answered is not held any more, but the log may lag behind
@@ -72,6 +98,10 @@ func (s *scene) seen(ctx context.Context, f *flight, session string, point turn.
 	err = s.target.Logs(reading, true, func(line string) error {
 		held, turnID := parseHold(line, session, point)
 		if !held {
+			return nil
+		}
+		if earlier > 0 {
+			earlier--
 			return nil
 		}
 		id = turnID

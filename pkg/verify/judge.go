@@ -113,6 +113,44 @@ func missing(messages []checkpoint.Message, said []json.RawMessage) int {
 	return left
 }
 
+// gone are the parts of what was said that are not among the messages, by their
+// places.
+func gone(messages []checkpoint.Message, said []json.RawMessage) []int {
+	var out []int
+	left := messages
+	for i, part := range slices.Backward(said) {
+		at := len(left) - 1
+		for at >= 0 && !bytes.Equal(left[at].Content, part) {
+			at--
+		}
+		if at < 0 {
+			out = append(out, i)
+		} else {
+			left = left[:at]
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// grown compares two looks at a session between which one turn was in flight,
+// under a key, and nothing else happened. It says what of the earlier look is
+// not as it was, "" when all is; and whether every message is, which an agent's
+// code may change when a turn of it is committed.
+func grown(before, after checkpoint.View, key string) (what string, kept bool) {
+	a, b := committed(before), committed(after)
+	switch {
+	case len(b) < len(a), !slices.EqualFunc(a, b[:len(a)], sameTurn):
+		return "the turns before it are not as they were", false
+	case len(b) == len(a):
+		return difference(before, after), true
+	case len(b) > len(a)+1, b[len(a)].Key != key:
+		return fmt.Sprintf("%s were added, and one was in flight", count(len(b)-len(a), "turn")), false
+	}
+	n := len(before.Messages)
+	return "", len(after.Messages) >= n && slices.EqualFunc(before.Messages, after.Messages[:n], sameMessage)
+}
+
 // difference says what is not the same in two looks at a session between which
 // no turn ran; "" when all is.
 func difference(before, after checkpoint.View) string {
@@ -122,9 +160,7 @@ func difference(before, after checkpoint.View) string {
 		return fmt.Sprintf("it was at turn %d and is at turn %d", before.Turn, after.Turn)
 	case !slices.EqualFunc(a, b, sameTurn):
 		return "its turns are others than before"
-	case !slices.EqualFunc(before.Messages, after.Messages, func(x, y checkpoint.Message) bool {
-		return x.Role == y.Role && bytes.Equal(x.Content, y.Content)
-	}):
+	case !slices.EqualFunc(before.Messages, after.Messages, sameMessage):
 		return fmt.Sprintf("it had %s and has %d that differ", count(len(before.Messages), "message"), len(after.Messages))
 	case !bytes.Equal(before.State, after.State):
 		return "its state was " + brief(before.State) + " and is " + brief(after.State)
@@ -132,10 +168,14 @@ func difference(before, after checkpoint.View) string {
 	return ""
 }
 
+func sameMessage(a, b checkpoint.Message) bool {
+	return a.Role == b.Role && bytes.Equal(a.Content, b.Content)
+}
+
 // sameTurn compares what a client may rely on; that a reply was delivered may be
 // noted late.
 func sameTurn(a, b checkpoint.Turn) bool {
-	return a.ID == b.ID && a.Number == b.Number && a.Key == b.Key && bytes.Equal(a.Reply, b.Reply)
+	return a.ID == b.ID && a.Number == b.Number && a.Key == b.Key && a.InputHash == b.InputHash && bytes.Equal(a.Reply, b.Reply)
 }
 
 // brief is a JSON value as a part of a sentence.

@@ -161,9 +161,87 @@ func TestLeaked(t *testing.T) {
 		"too short to tell": {messages(text("ok")), ""},
 		"said here as well": {messages(text("hello there")), ""},
 	} {
-		if got, ok := leaked(foreign, own, c.view); got != c.want || ok != (c.want != "") {
-			t.Errorf("%s: found %q, %t, want %q", name, got, ok, c.want)
+		if got, leaks, tells := leaked(foreign, own, c.view); got != c.want || leaks != (c.want != "") || !tells {
+			t.Errorf("%s: found %q, %t, %t, want %q", name, got, leaks, tells, c.want)
 		}
+	}
+	if _, leaks, tells := leaked(own, own, messages()); leaks || tells {
+		t.Errorf("equal sessions: %t, %t", leaks, tells)
+	}
+}
+
+func TestGrown(t *testing.T) {
+	t.Parallel()
+	third := checkpoint.Turn{ID: "tthree", Number: 3, Key: "kthree", State: turn.Committed, Reply: text("reply to three")}
+	for name, c := range map[string]struct {
+		change func(*checkpoint.View)
+		what   bool
+		kept   bool
+	}{
+		"nothing":       {func(*checkpoint.View) {}, false, true},
+		"one more":      {func(v *checkpoint.View) { save(v, third, text("three")) }, false, true},
+		"a failed one":  {func(v *checkpoint.View) { v.Turns = append(v.Turns, checkpoint.Turn{State: turn.Failed}) }, false, true},
+		"another state": {func(v *checkpoint.View) { v.State = text("x") }, true, true},
+		"a message of turn 1": {func(v *checkpoint.View) {
+			v.Messages[0].Content = text("x")
+		}, true, true},
+		"a message of turn 1, with one more": {func(v *checkpoint.View) {
+			save(v, third, text("three"))
+			v.Messages[0].Content = text("x")
+		}, false, false},
+		"fewer messages, with one more": {func(v *checkpoint.View) {
+			save(v, third, text("three"))
+			v.Messages = v.Messages[2:]
+		}, false, false},
+		"a turn less": {func(v *checkpoint.View) { v.Turns = v.Turns[:1] }, true, false},
+		"a reply":     {func(v *checkpoint.View) { v.Turns[0].Reply = text("x") }, true, false},
+		"an input":    {func(v *checkpoint.View) { v.Turns[0].InputHash = "x" }, true, false},
+		"two more":    {func(v *checkpoint.View) { save(v, third, text("three")); save(v, third, text("three")) }, true, false},
+		"another one": {func(v *checkpoint.View) { other := third; other.Key = "x"; save(v, other, text("x")) }, true, false},
+	} {
+		_, before := conversation()
+		_, after := conversation()
+		c.change(&after)
+		if what, kept := grown(before, after, "kthree"); (what != "") != c.what || kept != c.kept {
+			t.Errorf("%s: %q, %t", name, what, kept)
+		}
+	}
+}
+
+func TestGone(t *testing.T) {
+	t.Parallel()
+	l, view := conversation()
+	all := said(l, view)
+	for name, c := range map[string]struct {
+		messages []checkpoint.Message
+		want     []int
+	}{
+		"nothing":  {view.Messages, nil},
+		"one":      {slices.Delete(slices.Clone(view.Messages), 1, 2), []int{1}},
+		"the last": {view.Messages[:3], []int{3}},
+		"all":      {nil, []int{0, 1, 2, 3}},
+	} {
+		if got := gone(c.messages, all); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// What an agent replied does not count, but that it replied does.
+func TestTalk(t *testing.T) {
+	t.Parallel()
+	_, one := conversation()
+	_, other := conversation()
+	for i := range other.Turns {
+		other.Turns[i].Reply = text("in other words")
+		other.Messages[2*i+1].Content = text("in other words")
+	}
+	if string(talk(one)) != string(talk(other)) {
+		t.Errorf("%s\n%s", talk(one), talk(other))
+	}
+	other.Messages[1].Content = text("never said")
+	if string(talk(one)) == string(talk(other)) || !strings.Contains(firstDifference(other, one), "message 2") {
+		t.Errorf("a reply that was changed is not seen: %s", talk(other))
 	}
 }
 

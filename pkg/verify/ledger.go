@@ -14,6 +14,8 @@ type ledger struct {
 
 	mu       sync.Mutex
 	attempts []*attempt
+	turns    int // that the checkpoint had when it was last looked at
+	since    int // attempts that were made after that
 }
 
 // attempt is one turn under its key, however often it was sent.
@@ -32,7 +34,30 @@ func (l *ledger) add(key string, input json.RawMessage, hold string) *attempt {
 	defer l.mu.Unlock()
 	a := &attempt{message: message{l.session, key, input, hold}, ledger: l}
 	l.attempts = append(l.attempts, a)
+	l.since++
 	return a
+}
+
+// next is the number of the turn that the next attempt is for, as far as is
+// known: one that was killed before its commit leaves its number free.
+func (l *ledger) next() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.turns + l.since + 1
+}
+
+// lastKey is that of the newest attempt.
+func (l *ledger) lastKey() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.attempts[len(l.attempts)-1].key
+}
+
+// sawTurns notes how many turns the checkpoint has.
+func (l *ledger) sawTurns(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turns, l.since = n, 0
 }
 
 // told notes what came back.

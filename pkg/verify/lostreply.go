@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
@@ -11,76 +12,106 @@ import (
 // and one that was not.
 func lostReply() Check {
 	return Check{
-		Name:    "lost-reply",
-		Promise: "a turn that is sent again after a crash is stored once",
-		How:     "SIGKILL after the commit and before the reply, then the same key again; SIGKILL before the commit likewise",
-		Turns:   1 + 2 + 2,
+		Name:        "lost-reply",
+		Promise:     "a turn that is sent again after a crash is stored once",
+		How:         "SIGKILL after the commit and before the reply, then the same key again; SIGKILL before the commit likewise",
+		Turns:       1 + 2 + 2,
+		Undisturbed: 3,
 		run: func(ctx context.Context, s *scene) error {
+			if _, err := s.twin(ctx, 0); err != nil {
+				return err
+			}
 			l := s.session()
 			if _, err := s.turn(ctx, l); err != nil {
 				return err
 			}
-			if err := s.afterCommit(ctx, l); err != nil {
+			first, err := s.look(ctx, l)
+			if err != nil {
 				return err
 			}
-			return s.beforeCommit(ctx, l)
+			second, keptOne, err := s.afterCommit(ctx, l, first)
+			if err != nil {
+				return err
+			}
+			third, keptTwo, err := s.beforeCommit(ctx, l, second)
+			if err != nil {
+				return err
+			}
+			return s.likeTwin(ctx, l, third, keptOne && keptTwo, "a kill")
 		},
 	}
 }
 
-func (s *scene) afterCommit(ctx context.Context, l *ledger) error {
+// afterCommit returns the session as it is afterwards, and whether every message
+// is as it was before.
+func (s *scene) afterCommit(ctx context.Context, l *ledger, before checkpoint.View) (after checkpoint.View, kept bool, err error) {
 	f, err := s.killed(ctx, l, turn.PointMarked)
 	if err != nil {
-		return err
+		return after, false, err
 	}
 	if f.answer.ok() {
-		return s.broke(Failed, l, "the reply left before its commit was through")
+		return after, false, s.broke(Failed, l, "the reply left before its commit was through")
 	}
-	got, err := s.again(ctx, f.attempt)
+	dead, kept, err := s.survived(ctx, l, before, f)
 	if err != nil {
-		return err
+		return after, false, err
 	}
-	view, err := s.look(ctx, l)
+	answer, err := s.again(ctx, f.attempt)
 	if err != nil {
-		return err
+		return after, false, err
 	}
+	if after, err = s.look(ctx, l); err != nil {
+		return after, false, err
+	}
+	got := answer.result
 	if !got.Replayed || got.TurnID != f.id {
-		return s.broke(Doubled, l, "turn %s was committed; sent again it was run as turn %d (%s) instead of being answered from the store", f.id, got.Turn, got.TurnID)
+		return after, false, s.broke(Doubled, l, "turn %s was committed; sent again it was run as turn %d (%s) instead of being answered from the store", f.id, got.Turn, got.TurnID)
 	}
-	for _, t := range committed(view) {
+	for _, t := range committed(after) {
 		if t.ID == got.TurnID && !bytes.Equal(t.Reply, got.Reply) {
-			return s.broke(Torn, l, "the replay is %s, and the stored reply %s", brief(got.Reply), brief(t.Reply))
+			return after, false, s.broke(Torn, l, "the replay is %s, and the stored reply %s", brief(got.Reply), brief(t.Reply))
 		}
 	}
+	if what := difference(dead, after); what != "" {
+		return after, false, s.broke(Lost, l, "the replay changed the checkpoint: %s", what)
+	}
 	s.saw("killed after the commit: the same key got the stored reply of turn %d", got.Turn)
-	return nil
+	return after, kept, nil
 }
 
-func (s *scene) beforeCommit(ctx context.Context, l *ledger) error {
+// beforeCommit returns what afterCommit does.
+func (s *scene) beforeCommit(ctx context.Context, l *ledger, before checkpoint.View) (after checkpoint.View, kept bool, err error) {
 	f, err := s.killed(ctx, l, turn.PointReturned)
 	if err != nil {
-		return err
+		return after, false, err
 	}
-	got, err := s.again(ctx, f.attempt)
+	if before, _, err = s.survived(ctx, l, before, f); err != nil {
+		return after, false, err
+	}
+	answer, err := s.again(ctx, f.attempt)
 	if err != nil {
-		return err
+		return after, false, err
 	}
-	if _, err := s.look(ctx, l); err != nil {
-		return err
+	if after, err = s.look(ctx, l); err != nil {
+		return after, false, err
 	}
-	s.saw("killed before it: the same key is turn %d, once", got.Turn)
-	return nil
+	what, kept := grown(before, after, f.key)
+	if what != "" {
+		return after, false, s.broke(Lost, l, "the turn after the kill changed the checkpoint: %s", what)
+	}
+	s.saw("killed before it: the same key is turn %d, once", answer.result.Turn)
+	return after, kept, nil
 }
 
 // again sends a turn once more, under its key.
-func (s *scene) again(ctx context.Context, a *attempt) (turn.Result, error) {
+func (s *scene) again(ctx context.Context, a *attempt) (answer, error) {
 	if err := s.ready(ctx); err != nil {
-		return turn.Result{}, err
+		return answer{}, err
 	}
 	a.hold = "" // its owner, the flight, is over
 	got, err := s.post(ctx, a)
 	if err != nil {
-		return turn.Result{}, err
+		return got, err
 	}
-	return got.result, s.mustAnswer(a.ledger, got)
+	return got, s.mustAnswer(a.ledger, got)
 }

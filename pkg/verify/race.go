@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -15,16 +16,24 @@ import (
 const racers = 6
 
 // meeting is how long the first turn runs, so that the others meet it.
-const meeting = 500 * time.Millisecond
+const meeting = 250 * time.Millisecond
+
+// firstMeeting and lastMeeting are how long an old process holds a turn while a
+// new one is started: the longer one is for a machine on which that takes long.
+const (
+	firstMeeting = 500 * time.Millisecond
+	lastMeeting  = 10 * time.Second
+)
 
 // race sends turns to one session at the same time, two of them under the same
-// key.
+// key; and then to two processes at the same time, the old and the new one of a
+// restart, which share nothing but the volume.
 func race() Check {
 	return Check{
 		Name:    "race",
 		Promise: "turns of one session run one after another",
-		How:     "six clients at once in one session, two of them with the same turn",
-		Turns:   racers,
+		How:     "six clients at once in one session, two of them with the same turn; two processes of a restart at once in another",
+		Turns:   racers + 2*2, // the second two only when the processes did not meet
 		run: func(ctx context.Context, s *scene) error {
 			l := s.session()
 			first, err := s.hold(ctx, l, turn.PointBegun, meeting)
@@ -74,9 +83,87 @@ func race() Check {
 			if refused > 0 {
 				s.saw("%d were refused because the session was busy", refused)
 			}
-			return nil
+			return s.twoProcesses(ctx)
 		},
 	}
+}
+
+// twoProcesses lets two processes meet in one session.
+func (s *scene) twoProcesses(ctx context.Context) error {
+	for _, long := range []time.Duration{firstMeeting, lastMeeting} {
+		if met, err := s.meet(ctx, long); met || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("two processes did not meet: the new one did not serve within the %s for which the old one held a turn", span(lastMeeting))
+}
+
+// meet restarts the agent while the old process has a turn, and sends another
+// one of its session to the new process. It reports false when that had to wait
+// until the turn was over.
+func (s *scene) meet(ctx context.Context, long time.Duration) (met bool, err error) {
+	l := s.session()
+	routes, err := s.client.routes(ctx, s.target.URL())
+	if err != nil {
+		return false, err
+	}
+	first, err := s.hold(ctx, l, turn.PointBegun, long)
+	if err != nil {
+		return false, err
+	}
+	began := time.Now()
+	var change Change
+	var restarting error
+	restarted := make(chan struct{})
+	s.flights.Go(func() {
+		defer close(restarted)
+		change, restarting = s.restart(ctx)
+	})
+	serves, cancel := context.WithTimeout(ctx, long)
+	defer cancel()
+	err = s.client.rerouted(serves, s.target.URL(), routes)
+	var second *flight
+	select {
+	case <-first.over:
+	default:
+		if err == nil {
+			second = s.launch(ctx, s.attempt(l))
+		}
+	}
+	<-restarted
+	if err := errors.Join(context.Cause(ctx), restarting); err != nil {
+		return false, err
+	}
+	one, err := s.finished(ctx, first, began, "the turn that the old process had")
+	if err != nil || second == nil {
+		return false, err
+	}
+	two, over, err := second.end(ctx, holdTimeout)
+	switch {
+	case err != nil:
+		return false, err
+	case !over:
+		return false, s.broke(Lost, l, "a turn of the new process was not answered after that of the old one")
+	}
+	if _, err := s.look(ctx, l); err != nil {
+		return false, err
+	}
+	for _, got := range []answer{one, two} {
+		if !busy(got) {
+			if err := s.mustAnswer(l, got); err != nil {
+				return false, err
+			}
+		}
+	}
+	if busy(two) {
+		s.saw("processes %d and %d at once: the turn of the second was refused because the session was busy", change.Before.PID, change.After.PID)
+		return true, nil
+	}
+	if one.result.Turn != 1 || two.result.Turn != 2 {
+		return false, s.broke(Forked, l, "two processes ran turns of one session at the same time: the old one answered turn %d, the new one turn %d", one.result.Turn, two.result.Turn)
+	}
+	s.saw("processes %d and %d at once: turn 2 of the second waited for turn 1 of the first", change.Before.PID, change.After.PID)
+	return true, nil
 }
 
 // atOnce sends turns at the same time.

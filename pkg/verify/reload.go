@@ -40,7 +40,7 @@ func reload() Check {
 			if err != nil {
 				return err
 			}
-			load := &load{scene: s, restarted: make(chan struct{})}
+			load := &load{scene: s, restarted: make(chan struct{}), began: time.Now()}
 			for range reloadClients {
 				var attempts []*attempt
 				for range reloadTurns {
@@ -58,18 +58,15 @@ func reload() Check {
 			if err := errors.Join(err, context.Cause(ctx)); err != nil {
 				return err
 			}
-			got, over, err := long.end(ctx, s.Drain)
+			got, err := s.finished(ctx, long, load.began, "the turn that the old process had")
 			if err != nil {
 				return err
 			}
-			switch {
-			case !over:
-				return s.broke(Failed, calm, "the turn that the old process had was not answered")
-			case !got.ok() && !got.failedItself():
-				return s.broke(Failed, calm, "the turn that the old process had was not finished: %s", got)
-			}
 			if len(load.failed) > 0 {
 				return s.broke(Failed, busy, "%d of %d requests failed, the first: %s", len(load.failed), load.requests.Load(), load.failed[0])
+			}
+			if load.late > 0 {
+				return s.tooSlow(count(load.late, "turn") + " of the old process")
 			}
 			if change.Exit != (Exit{}) {
 				return s.broke(Failed, nil, "the old process ended with %s after its drain", change.Exit)
@@ -104,10 +101,12 @@ type load struct {
 	restarted chan struct{} // closed when the restart is over
 	turns     sync.WaitGroup
 	requests  atomic.Int64
+	began     time.Time // of all that
 
 	mu     sync.Mutex
 	failed []string
 	unwell []answer // the agent's code failed by itself
+	late   int      // turns that were cut when the drain had taken as long as it may
 }
 
 func (l *load) fail(what string) {
@@ -137,6 +136,10 @@ func (l *load) send(ctx context.Context, attempts []*attempt) {
 		case got.failedItself():
 			l.mu.Lock()
 			l.unwell = append(l.unwell, got)
+			l.mu.Unlock()
+		case got.problem == turn.Draining && time.Since(l.began) >= l.scene.Drain:
+			l.mu.Lock()
+			l.late++
 			l.mu.Unlock()
 		case !got.ok() && got.problem != turn.Busy: // for which on_busy: reject asks
 			l.fail("a turn was answered " + got.String())

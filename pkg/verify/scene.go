@@ -1,12 +1,14 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -20,16 +22,23 @@ type Check struct {
 	Name    string
 	Promise string // the guarantee, as a sentence
 	How     string // what is done to try it
-	Turns   int    // that it sends, at most
+	Turns   int    // that it sends, at most, besides those of undisturbed sessions
+
+	// Undisturbed is how long the sessions are, in turns, that its own is compared
+	// with; 0 when it is compared with none.
+	Undisturbed int
 
 	run func(context.Context, *scene) error
 }
+
+// Most is how many turns it sends, at most, when it is done alone.
+func (c Check) Most() int { return c.Turns + twins*c.Undisturbed }
 
 // Checks are all there are, in the order in which they run: first what every
 // other one relies on.
 func Checks() []Check {
 	return []Check{
-		continuity(), isolation(), downUp(), drain(), crash(), lostReply(), replay(), race(), reload(),
+		continuity(), isolation(), downUp(), missingFile(), drain(), crash(), lostReply(), replay(), race(), reload(),
 	}
 }
 
@@ -57,6 +66,9 @@ type scene struct {
 func (r *run) check(ctx context.Context, c Check) Result {
 	started := time.Now()
 	s := &scene{run: r, Check: c, result: newResult(c.Name, c.Promise)}
+	if c.Undisturbed > 0 {
+		s.Turns += twins * r.longest // whichever check is the first makes them for all
+	}
 	err := s.target.Up(ctx) // an earlier check may have left it in any state
 	if err == nil {
 		inner, cancel := context.WithCancel(ctx)
@@ -106,7 +118,7 @@ func (s *scene) session() *ledger {
 
 // attempt makes the next turn of a session, and does not send it.
 func (s *scene) attempt(l *ledger) *attempt {
-	return l.add(s.name("key"), s.input(), "")
+	return l.add(s.name("key"), s.input(l.next()), "")
 }
 
 // post sends a turn and notes what came back. It may be called by any goroutine.
@@ -136,7 +148,7 @@ func (s *scene) post(ctx context.Context, a *attempt) (answer, error) {
 // turn sends the next turn of a session once the agent is ready, and returns its
 // result. Anything but 200 ends the check.
 func (s *scene) turn(ctx context.Context, l *ledger) (turn.Result, error) {
-	return s.say(ctx, l, s.input())
+	return s.say(ctx, l, s.input(l.next()))
 }
 
 // say is turn with an input of the check's own choice.
@@ -159,6 +171,8 @@ func (s *scene) mustAnswer(l *ledger, got answer) error {
 		return nil
 	case got.problem == turn.SessionDamaged:
 		return s.broke(Torn, l, "the agent cannot read the session any more: %s", got.detail)
+	case got.failedItself():
+		return fmt.Errorf("the agent's own code failed a turn, and that says nothing of this: %s", got)
 	}
 	return fmt.Errorf("a turn was not answered: %s", got)
 }
@@ -170,7 +184,24 @@ func (s *scene) ready(ctx context.Context) error {
 		gap, s.killedAt = time.Since(s.killedAt), time.Time{}
 	}
 	s.result.Gap = max(s.result.Gap, gap.Milliseconds())
+	if err != nil && ctx.Err() == nil {
+		err = s.withLastWords(ctx, err)
+	}
 	return err
+}
+
+// withLastWords adds to an error what the agent wrote last: the stack and its
+// log are gone when somebody reads the verdict.
+func (s *scene) withLastWords(ctx context.Context, err error) error {
+	last := ""
+	reading := s.target.Logs(ctx, false, func(line string) error {
+		last = cmp.Or(strings.TrimSpace(line), last)
+		return nil
+	})
+	if reading != nil || last == "" {
+		return err
+	}
+	return fmt.Errorf("%w; the last that it wrote: %q", err, last)
 }
 
 // look reads a session from the volume and judges it.
@@ -179,6 +210,7 @@ func (s *scene) look(ctx context.Context, l *ledger) (checkpoint.View, error) {
 	damaged, isDamaged := errors.AsType[*checkpoint.DamagedError](err)
 	switch {
 	case errors.Is(err, checkpoint.ErrNoSession), errors.Is(err, fs.ErrNotExist):
+		l.sawTurns(0)
 		if n := l.acknowledged(); n > 0 {
 			return view, s.broke(Lost, l, "%s answered, and the volume has no such session", wasWere(n))
 		}
@@ -188,6 +220,7 @@ func (s *scene) look(ctx context.Context, l *ledger) (checkpoint.View, error) {
 	case err != nil:
 		return view, fmt.Errorf("cannot read the session: %w", err)
 	}
+	l.sawTurns(view.Turn)
 	if found := l.judge(view); len(found) > 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -75,11 +75,21 @@ func Select(names []string) ([]Check, error) {
 }
 
 // Turns is how many turns the checks send together, at most. Run never sends
-// more.
+// more. It is less than the sum of [Check.Most]: the undisturbed sessions are
+// those of all checks.
 func Turns(checks []Check) int {
-	n := 0
+	n := twins * longest(checks)
 	for _, c := range checks {
 		n += c.Turns
+	}
+	return n
+}
+
+// longest is how many turns an undisturbed session needs for all of the checks.
+func longest(checks []Check) int {
+	n := 0
+	for _, c := range checks {
+		n = max(n, c.Undisturbed)
 	}
 	return n
 }
@@ -89,7 +99,8 @@ func Turns(checks []Check) int {
 //
 // What a check found is in the report and never an error. The error says that
 // there is no verdict: [ErrNoCheck], what Target.Up said, or the cause of ctx.
-// The report then holds the checks that ended before.
+// The report then holds the checks that ended before, and where the evidence is
+// when one of them is broken.
 func Run(ctx context.Context, target Target, o Options) (Report, error) {
 	o.Hold, o.Drain = cmp.Or(o.Hold, DefaultHold), cmp.Or(o.Drain, DefaultDrain)
 	checks, err := Select(o.Only)
@@ -100,7 +111,9 @@ func Run(ctx context.Context, target Target, o Options) (Report, error) {
 		return Report{}, errors.New("verify: Agent, Nonce and Inputs are required")
 	}
 	started := time.Now()
-	r := &run{Options: o, target: target, lot: rand.New(rand.NewPCG(o.Seed, 0)), client: newClient(o.Agent)}
+	r := &run{
+		Options: o, target: target, lot: rand.New(rand.NewPCG(o.Seed, 0)), client: newClient(o.Agent), longest: longest(checks),
+	}
 	report := Report{Agent: o.Agent, Seed: o.Seed}
 	if err := target.Up(ctx); err != nil {
 		return report, interruptedOr(ctx, err)
@@ -122,11 +135,11 @@ func Run(ctx context.Context, target Target, o Options) (Report, error) {
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		report.Checks = append(report.Checks, powerLoss())
+		report.Checks = append(report.Checks, NeverChecked()...)
 	}
 	report.conclude(r, time.Since(started))
 	if report.Verdict == Broken && o.Keep != "" {
-		// Evidence is kept also when somebody stops the run right now.
+		// Evidence is kept, and told of, also when somebody stops the run right now.
 		report.Kept, report.KeptError = keep(context.WithoutCancel(ctx), target, o, report)
 	}
 	return report, err
@@ -145,16 +158,15 @@ type run struct {
 	target Target
 	client *client
 	lot    *rand.Rand // used by the goroutine of Run only
-	inputs int        // handed out so far
 	sent   int
+
+	longest int    // turns of an undisturbed session
+	twins   []twin // that were made so far
 }
 
-// input is the next one.
-func (r *run) input() json.RawMessage {
-	in := r.Inputs[r.inputs%len(r.Inputs)]
-	r.inputs++
-	return in
-}
+// input is that of a turn, counted from 1. It is the same in every session, so
+// that what two sessions hold can be compared.
+func (r *run) input(turn int) json.RawMessage { return r.Inputs[(turn-1)%len(r.Inputs)] }
 
 // name makes a session id or a turn key that nobody else uses.
 func (r *run) name(what string) string {

@@ -59,6 +59,11 @@ type Options struct {
 	// and are not in the stack. It is remembered, so that one Up needs it.
 	LeaveAgents bool
 
+	// Owner, if not nil, is the read end of a pipe. When the other end is closed,
+	// as it is when the process that has it dies, the stack that Up started ends
+	// without a drain. It must be open whenever Up is called.
+	Owner *os.File
+
 	// ReadyTimeout is how long Up waits for one agent to get ready; 0 is 30 s.
 	ReadyTimeout time.Duration
 

@@ -33,6 +33,7 @@ type settings struct {
 	RunBase  string
 	Volume   string
 	Gateway  stack.Gateway
+	Owned    bool          // it ends when the pipe at ownerFD does
 	Serve    switchRequest // of no replica yet: its agents' requests are held until one is ready
 }
 

@@ -55,7 +55,7 @@ func (d *Driver) startSupervisor(ctx context.Context) error {
 		Dir:         d.o.Home, // not the project: its directory may be moved or removed
 		Stdout:      output,
 		Stderr:      output,
-		ExtraFiles:  []*os.File{pipeW},
+		ExtraFiles:  d.supervisorFiles(pipeW),
 		SysProcAttr: proc.NewSession(),
 	})
 	if err = errors.Join(err, pipeW.Close()); err != nil {
@@ -76,11 +76,19 @@ func (d *Driver) startSupervisor(ctx context.Context) error {
 	return cmd.Process.Release()
 }
 
+// supervisorFiles are what it finds at readyFD and ownerFD.
+func (d *Driver) supervisorFiles(ready *os.File) []*os.File {
+	if d.o.Owner == nil {
+		return []*os.File{ready}
+	}
+	return []*os.File{ready, d.o.Owner}
+}
+
 func (d *Driver) settings() settings {
 	s := d.o.Stack
 	return settings{
 		ID: s.ID, Instance: s.Instance, Home: d.o.Home, RunBase: d.o.RunBase,
-		Volume: s.Volume.Name, Gateway: s.Gateway, Serve: routesOf(s, nil),
+		Volume: s.Volume.Name, Gateway: s.Gateway, Serve: routesOf(s, nil), Owned: d.o.Owner != nil,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -26,8 +27,12 @@ import (
 // socketCheck is how often the supervisor looks whether it can be reached.
 const socketCheck = time.Second
 
-// readyFD is where the supervisor finds the pipe on which up waits.
-const readyFD = 3
+// readyFD is where the supervisor finds the pipe on which up waits, and ownerFD
+// the one with whose other end it lives, if it has an owner.
+const (
+	readyFD = 3
+	ownerFD = 4
+)
 
 // startReport is the one message on that pipe.
 type startReport struct{ Fault *wireFault }
@@ -56,7 +61,44 @@ func Supervise(ctx context.Context, runDir string) error {
 	if s == nil {
 		return err
 	}
+	if s.settings.Owned {
+		stop, err := watchOwner(signals)
+		if err != nil {
+			return errors.Join(err, s.close())
+		}
+		defer stop()
+	}
 	return s.run(ctx, signals)
+}
+
+// watchOwner asks for an end without a drain when the pipe ends whose other end
+// the owner has: nobody is left who would wait for one. stop must be called in
+// the end.
+func watchOwner(signals chan<- os.Signal) (stop func(), err error) {
+	syscall.CloseOnExec(ownerFD)
+	if err := syscall.SetNonblock(ownerFD, true); err != nil { // so that Close ends a Read
+		return nil, err
+	}
+	pipe := os.NewFile(ownerFD, "owner")
+	ending := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		if _, err := pipe.Read(make([]byte, 1)); err != io.EOF {
+			return // stop was called: nothing is ever written
+		}
+		for range 2 {
+			select {
+			case signals <- syscall.SIGTERM:
+			case <-ending:
+				return
+			}
+		}
+	})
+	return func() {
+		close(ending)
+		_ = pipe.Close()
+		watch.Wait()
+	}, nil
 }
 
 func readyPipe() (*os.File, error) {
