@@ -1,0 +1,151 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/stack"
+)
+
+// Options configure a [Driver]. Stack, Home and Surroundings are required. A
+// stack without a volume's name, and one without agents, is for looking and
+// stopping only: the name is then what is remembered of the project.
+type Options struct {
+	Stack        stack.Stack
+	Home         string       // $FLISK_HOME: live routes, built programs, and what is remembered
+	Surroundings Surroundings // what the choice of an engine depends on
+
+	// Environ, as os.Environ gives it, fills in the variables of
+	// compose.override.yaml. Agents do not inherit it.
+	Environ []string
+
+	// SourceHash names the present source of an agent. Up needs it.
+	SourceHash func(agent string) (string, error)
+
+	// LeaveAgents lets Up go on without agents that have sessions on the volume
+	// and are not in the stack. It is remembered, so that one Up needs it.
+	LeaveAgents bool
+
+	// ReadyTimeout is how long Up waits for one agent, or for one service that can
+	// say whether it is healthy; 0 is 30 s.
+	ReadyTimeout time.Duration
+
+	// Force, once closed, makes a Down or an Up that waits for a drain stop
+	// waiting: SIGKILL instead. The context of those calls never does that.
+	Force <-chan struct{}
+
+	// Warn, if not nil, takes what is odd but harmless, for people: a variable
+	// that turns something off, an env file that plain Compose reads otherwise.
+	// Each text comes once in a driver's life.
+	Warn func(text string)
+}
+
+// defaultReadyTimeout is that of Options.ReadyTimeout.
+const defaultReadyTimeout = 30 * time.Second
+
+// Driver runs one stack as containers. Nothing that it decides by is in its own
+// memory: several drivers, in several processes, may work on one project. It
+// connects to the engine when it is first needed; Close gives the connections up.
+type Driver struct {
+	o     Options
+	place place
+
+	mu     sync.Mutex
+	engine *engine         // once it has answered
+	warned map[string]bool // what Options.Warn was told
+}
+
+var _ runtime.Driver = (*Driver)(nil)
+
+// New makes a driver. It changes nothing, and connects to nothing.
+func New(o Options) (*Driver, error) {
+	if o.Home == "" || o.Stack.ID == "" || o.Surroundings.Getenv == nil {
+		return nil, errors.New("docker driver: Home, Stack.ID and Surroundings are required")
+	}
+	home, err := filepath.Abs(o.Home)
+	if err != nil {
+		return nil, err
+	}
+	o.Home = home
+	if o.ReadyTimeout == 0 {
+		o.ReadyTimeout = defaultReadyTimeout
+	}
+	p := placeOf(o.Home, o.Stack)
+	if o.Stack.Volume.Name == "" {
+		o.Stack.Volume.Name = p.rememberedVolume()
+	}
+	if o.Stack.Volume.Name == "" {
+		o.Stack.Volume.Name = stack.InstanceVolume(project.VolumeName(o.Stack.Name, o.Stack.ID), o.Stack.Instance)
+	}
+	return &Driver{o: o, place: p, warned: map[string]bool{}}, nil
+}
+
+// Close gives the connections to the engine up. The driver can be used on.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.engine == nil {
+		return nil
+	}
+	err := d.engine.close()
+	d.engine = nil
+	return err
+}
+
+// Engine is the engine that a driver works with, for people and for decisions.
+type Engine struct {
+	Endpoint        // where it listens, and why this one
+	ID       string // another one has other volumes
+	Version  string // "20.10.24"
+	API      string // the version that is spoken
+}
+
+// Engine connects to the engine and says who it is. An engine that does not
+// answer, or that flisk cannot use, is a fault of kind Environment; one that is
+// remote is one of kind Usage.
+func (d *Driver) Engine(ctx context.Context) (Engine, error) {
+	e, err := d.connected(ctx)
+	if err != nil {
+		return Engine{}, err
+	}
+	return Engine{Endpoint: e.endpoint, ID: e.facts.ID, Version: e.facts.Version, API: e.facts.API}, nil
+}
+
+// connected is the engine, connected to once.
+func (d *Driver) connected(ctx context.Context) (*engine, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.engine != nil {
+		return d.engine, nil
+	}
+	endpoint, err := Resolve(d.o.Surroundings)
+	if err != nil {
+		return nil, err
+	}
+	e, err := connect(ctx, endpoint, d.o.Surroundings.Getenv("DOCKER_API_VERSION"))
+	if err != nil {
+		return nil, err
+	}
+	d.engine = e
+	return e, nil
+}
+
+// warn tells Options.Warn what it was not told yet.
+func (d *Driver) warn(texts ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, text := range texts {
+		if d.o.Warn != nil && !d.warned[text] {
+			d.o.Warn(text)
+		}
+		d.warned[text] = true
+	}
+}
+
+// userOnly is the mode of every directory that nobody else needs to read.
+const userOnly = 0o700

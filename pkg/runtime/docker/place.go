@@ -1,0 +1,41 @@
+package docker
+
+import (
+	"path/filepath"
+
+	"github.com/flisk-go/flisk/pkg/stack"
+)
+
+// place is every path on this machine that belongs to one project.
+type place struct {
+	traefik string // what the gateway mounts; there while it is
+	build   string // programs, named by agent, code and machine
+	memory  string // what is remembered of the volume
+	lock    string // held during every change, on any runtime
+}
+
+func placeOf(home string, s stack.Stack) place {
+	key := s.ID
+	if s.Instance != "" {
+		key += "-" + s.Instance
+	}
+	return place{
+		traefik: filepath.Join(home, "traefik", key),
+		build:   filepath.Join(home, "build", key+".docker"),
+		memory:  filepath.Join(home, "projects", key+".docker.json"),
+		lock:    filepath.Join(home, "projects", key+".lock"),
+	}
+}
+
+func (p place) static() string { return filepath.Join(p.traefik, "static.yaml") }
+
+// dynamic is a directory: Traefik does not see changes of a file that is mounted
+// alone.
+func (p place) dynamic() string { return filepath.Join(p.traefik, "dynamic") }
+
+func (p place) routes() string { return filepath.Join(p.dynamic(), "routes.yaml") }
+
+// agentProgram is where an agent's program is built.
+func (p place) agentProgram(agent, code, arch string) string {
+	return filepath.Join(p.build, agent+"-"+code+"-"+arch)
+}
