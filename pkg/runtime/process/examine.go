@@ -138,7 +138,7 @@ func (d *Driver) examineVolume(ctx context.Context) runtime.Finding {
 		return blocking(subject, fault.New(fault.Environment, "FLISK_HOME says where volumes are", "cannot use the volume: %w", err))
 	}
 	switch _, err := os.Stat(d.place.volume); {
-	case known.VolumeID != "":
+	case known.Volumes[runtimeName].ID != "":
 		return fine(subject, "%s, the one that the project has", d.o.Stack.Volume.Name)
 	case err == nil:
 		return fine(subject, "%s, which no flisk up has used yet", d.o.Stack.Volume.Name)

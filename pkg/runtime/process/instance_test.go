@@ -31,8 +31,8 @@ func TestAnInstanceHasAPortOfItsOwn(t *testing.T) {
 	r.down()
 
 	// What is remembered is a wish: somebody else may have it by now.
-	var known memory
-	if err := readFile(r.place().memory, &known); err != nil || project.Port == known.Port {
+	known, err := r.memory().Read()
+	if err != nil || project.Port == known.Port {
 		t.Fatalf("memory: %+v, %v", known, err)
 	}
 	thief, err := net.Listen("tcp", net.JoinHostPort(project.Bind, strconv.Itoa(known.Port)))

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flisk-go/flisk/pkg/runtime/memory"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
@@ -62,15 +63,11 @@ type place struct {
 	logs   string // survives down
 	build  string // programs, named by their source hash
 	volume string // conversations
-	memory string // what is remembered of the volume
 	lock   string // held during up and down
 }
 
 func placeOf(home, runBase string, s stack.Stack) place {
-	key := s.ID
-	if s.Instance != "" {
-		key += "-" + s.Instance
-	}
+	key := memory.Key(s.ID, s.Instance)
 	sum := sha256.Sum256([]byte(filepath.Clean(home) + "\x00" + s.ID + "\x00" + s.Instance))
 	return place{
 		base:   runBase,
@@ -78,7 +75,6 @@ func placeOf(home, runBase string, s stack.Stack) place {
 		logs:   filepath.Join(home, "logs", key),
 		build:  filepath.Join(home, "build", key),
 		volume: filepath.Join(home, "volumes", s.Volume.Name),
-		memory: filepath.Join(home, "projects", key+".json"),
 		lock:   filepath.Join(home, "projects", key+".lock"),
 	}
 }

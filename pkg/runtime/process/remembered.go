@@ -4,42 +4,20 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"reflect"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/runtime/memory"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
-
-// memory is what is remembered of a project between runs: which volume its
-// conversations are in, and whose may be left alone. Without it an emptied or
-// exchanged volume would look like a new project.
-type memory struct {
-	Version  int    `json:"version"`
-	Runtime  string `json:"runtime"`
-	Volume   string `json:"volume"`    // its name
-	VolumeID string `json:"volume_id"` // what its VOLUME file says
-
-	// Port is the one of an instance, which may not be that of flisk.yaml; 0 is
-	// that one.
-	Port int `json:"port,omitempty"`
-
-	// Without are agents that have sessions on the volume, are not in the stack,
-	// and need not be: somebody said so.
-	Without []string `json:"without_agents,omitempty"`
-}
-
-const memoryVersion = 1
 
 // rememberedVolume is the name of a project's volume, or the one that init gives
 // it when nothing is remembered: nothing ran yet then, so there is none to miss.
 func rememberedVolume(o Options) string {
-	var known memory
-	if readFile(placeOf(o.Home, o.RunBase, o.Stack).memory, &known) == nil && known.Volume != "" {
-		return known.Volume
+	known, err := memory.Of(o.Home, o.Stack.ID, o.Stack.Instance).Read()
+	if v := known.Volumes[runtimeName]; err == nil && v.Name != "" {
+		return v.Name
 	}
 	return stack.InstanceVolume(project.VolumeName(o.Stack.Name, o.Stack.ID), o.Stack.Instance)
 }
@@ -59,38 +37,33 @@ func (d *Driver) prepareVolume(ctx context.Context) (id string, created bool, er
 	if id, created, err = checkpoint.InitVolume(d.place.volume); err != nil {
 		return "", false, fault.New(fault.Environment, "FLISK_HOME says where volumes are", "cannot use the volume %q: %w", d.place.volume, err)
 	}
-	now := memory{
-		Version: memoryVersion, Runtime: runtimeName, Volume: d.o.Stack.Volume.Name, VolumeID: id,
-		Port: d.rememberedPort(), Without: without,
-	}
-	if reflect.DeepEqual(now, known) {
-		return id, created, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(d.place.memory), userOnly); err != nil {
-		return "", false, err
-	}
-	return id, created, writeFile(d.place.memory, now)
+	now := known.Keep(runtimeName, memory.Volume{Name: d.o.Stack.Volume.Name, ID: id})
+	now.Port, now.Without = d.rememberedPort(), without
+	return id, created, d.memory().Write(now)
+}
+
+func (d *Driver) memory() memory.File {
+	return memory.Of(d.o.Home, d.o.Stack.ID, d.o.Stack.Instance)
 }
 
 // remembered is the memory of the project, checked against the volume; the zero
 // value when it never had one.
-func (d *Driver) remembered() (memory, error) {
-	var known memory
-	err := readFile(d.place.memory, &known)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return memory{}, nil
-	case err != nil:
-		return known, fault.New(fault.Environment, "remove that file if its volume is the right one", "cannot read what is remembered of the project: %w", err)
+func (d *Driver) remembered() (memory.Project, error) {
+	known, err := d.memory().Read()
+	if err != nil {
+		return known, err
 	}
-	return known, d.checkVolume(known)
+	if v, has := known.Volumes[runtimeName]; has {
+		return known, d.checkVolume(v)
+	}
+	return known, nil
 }
 
-func (d *Driver) checkVolume(known memory) error {
-	giveUp := "; to begin with an empty one instead, remove " + d.place.memory
-	if known.Volume != d.o.Stack.Volume.Name {
+func (d *Driver) checkVolume(known memory.Volume) error {
+	giveUp := "; to begin with an empty one instead, remove " + d.memory().Path()
+	if known.Name != d.o.Stack.Volume.Name {
 		return fault.New(fault.Environment, "name it under volumes in flisk.yaml again"+giveUp,
-			"the project's conversations are in volume %q, and flisk.yaml names %q", known.Volume, d.o.Stack.Volume.Name)
+			"the project's conversations are in volume %q, and flisk.yaml names %q", known.Name, d.o.Stack.Volume.Name)
 	}
 	id, err := checkpoint.VolumeID(d.place.volume)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,9 +73,9 @@ func (d *Driver) checkVolume(known memory) error {
 	if err != nil {
 		return fault.New(fault.Environment, "", "cannot use the volume %q: %w", d.place.volume, err)
 	}
-	if id != known.VolumeID {
+	if id != known.ID {
 		return fault.New(fault.Environment, "put the right one back"+giveUp,
-			"%q is another volume (%s) than the one with the project's conversations (%s)", d.place.volume, id, known.VolumeID)
+			"%q is another volume (%s) than the one with the project's conversations (%s)", d.place.volume, id, known.ID)
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/internal/proc"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/memory"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
@@ -93,6 +94,8 @@ func (r *rig) change(code string) {
 func (r *rig) mode(mode string) { r.o.Env = append(r.o.Env, modeVar+"="+mode) }
 
 func (r *rig) place() place { return placeOf(r.o.Home, r.o.RunBase, r.o.Stack) }
+
+func (r *rig) memory() memory.File { return memory.Of(r.o.Home, r.o.Stack.ID, r.o.Stack.Instance) }
 
 func (r *rig) driver() *Driver {
 	r.t.Helper()

@@ -132,7 +132,7 @@ func TestC18_AnotherVolumeIsRefused(t *testing.T) {
 	refused := func(why string) {
 		t.Helper()
 		_, err := r.driver().Up(t.Context(), r.p)
-		if f, ok := asFault(err); !ok || f.Kind != fault.Environment || !strings.Contains(f.Message, why) || !strings.Contains(f.Hint, r.place().memory) {
+		if f, ok := asFault(err); !ok || f.Kind != fault.Environment || !strings.Contains(f.Message, why) || !strings.Contains(f.Hint, r.memory().Path()) {
 			t.Errorf("up: %v", err)
 		}
 		r.mustBeClean()
