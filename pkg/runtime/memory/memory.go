@@ -33,17 +33,25 @@ type Project struct {
 	// Port is the one of an instance, which may not be that of flisk.yaml; 0 is
 	// that one.
 	Port int `json:"port,omitempty"`
-
-	// Without are agents that have sessions on the volume, are not in the stack,
-	// and need not be: somebody said so.
-	Without []string `json:"without_agents,omitempty"`
 }
 
 // Volume is one that the project has.
 type Volume struct {
-	Name   string `json:"name"`
-	ID     string `json:"id"`               // what its VOLUME file says
-	Engine string `json:"engine,omitempty"` // id of the Docker engine that has it
+	Name string `json:"name"`
+	ID   string `json:"id"` // what its VOLUME file says; "" until something has made that
+
+	// EngineID and Engine are the Docker engine that has it, and that one's
+	// address, for people.
+	EngineID string `json:"engine_id,omitempty"`
+	Engine   string `json:"engine,omitempty"`
+
+	// Agents are those that ever had a place to write conversations to, where
+	// the volume itself cannot be asked as easily.
+	Agents []string `json:"agents,omitempty"`
+
+	// Without are agents that have sessions on the volume, are not in the stack,
+	// and need not be: somebody said so.
+	Without []string `json:"without_agents,omitempty"`
 }
 
 const version = 2
@@ -90,15 +98,16 @@ func decode(data []byte) (Project, error) {
 	// The first version knew one runtime, and its volume by these names.
 	var p struct {
 		Project
-		Volume   string `json:"volume"`
-		VolumeID string `json:"volume_id"`
+		Volume   string   `json:"volume"`
+		VolumeID string   `json:"volume_id"`
+		Without  []string `json:"without_agents"`
 	}
 	if err := json.Unmarshal(data, &p); err != nil {
 		return Project{}, err
 	}
 	switch {
 	case p.Version == 1:
-		p.Volumes = map[string]Volume{p.Runtime: {Name: p.Volume, ID: p.VolumeID}}
+		p.Volumes = map[string]Volume{p.Runtime: {Name: p.Volume, ID: p.VolumeID, Without: p.Without}}
 	case p.Version != version:
 		return Project{}, fmt.Errorf("it has version %d, and this flisk knows %d: it was written by another flisk", p.Version, version)
 	}
@@ -165,7 +174,7 @@ func (p Project) Forget(runtime string) Project {
 			volumes[name] = v
 		}
 	}
-	p.Volumes, p.Without = volumes, nil
+	p.Volumes = volumes
 	if p.Runtime == runtime {
 		p.Runtime = ""
 	}

@@ -26,9 +26,8 @@ func TestMemoryIsKeptForEveryRuntime(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	f := Of(home, "0123456789ab", "")
-	onProcess := Project{}.Keep("process", Volume{Name: "v", ID: "1"})
-	onProcess.Without = []string{"clerk"}
-	both := onProcess.Keep("docker", Volume{Name: "v", ID: "2", Engine: "E"})
+	onProcess := Project{}.Keep("process", Volume{Name: "v", ID: "1", Without: []string{"clerk"}})
+	both := onProcess.Keep("docker", Volume{Name: "v", ID: "2", EngineID: "E", Engine: "unix:///e", Agents: []string{"bot"}})
 	for _, p := range []Project{onProcess, both} {
 		if err := f.Write(p); err != nil {
 			t.Fatal(err)
@@ -83,7 +82,7 @@ func TestMemoryOfTheFirstVersion(t *testing.T) {
 	if err := os.WriteFile(f.Path(), []byte(old), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := Project{Version: version, Runtime: "process", Volumes: map[string]Volume{"process": {Name: "v", ID: "1"}}, Port: 8081, Without: []string{"clerk"}}
+	want := Project{Version: version, Runtime: "process", Volumes: map[string]Volume{"process": {Name: "v", ID: "1", Without: []string{"clerk"}}}, Port: 8081}
 	if got, err := f.Read(); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}

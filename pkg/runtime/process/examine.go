@@ -131,7 +131,7 @@ func (d *Driver) examineVolume(ctx context.Context) runtime.Finding {
 	if err != nil {
 		return blocking(subject, err)
 	}
-	if _, err := d.checkAgents(ctx, known.Without); err != nil {
+	if _, err := d.checkAgents(ctx, known.Volumes[runtimeName].Without); err != nil {
 		return blocking(subject, err)
 	}
 	if err := writable(d.place.volume); err != nil {

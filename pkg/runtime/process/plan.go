@@ -83,7 +83,7 @@ func (d *Driver) plannedVolume(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := d.checkAgents(ctx, known.Without); err != nil || known.Volumes[runtimeName].ID == "" {
+	if _, err := d.checkAgents(ctx, known.Volumes[runtimeName].Without); err != nil || known.Volumes[runtimeName].ID == "" {
 		return "", err
 	}
 	id, err := checkpoint.VolumeID(d.place.volume)

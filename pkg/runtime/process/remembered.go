@@ -30,15 +30,15 @@ func (d *Driver) prepareVolume(ctx context.Context) (id string, created bool, er
 	if err != nil {
 		return "", false, err
 	}
-	without, err := d.checkAgents(ctx, known.Without)
+	without, err := d.checkAgents(ctx, known.Volumes[runtimeName].Without)
 	if err != nil {
 		return "", false, err
 	}
 	if id, created, err = checkpoint.InitVolume(d.place.volume); err != nil {
 		return "", false, fault.New(fault.Environment, "FLISK_HOME says where volumes are", "cannot use the volume %q: %w", d.place.volume, err)
 	}
-	now := known.Keep(runtimeName, memory.Volume{Name: d.o.Stack.Volume.Name, ID: id})
-	now.Port, now.Without = d.rememberedPort(), without
+	now := known.Keep(runtimeName, memory.Volume{Name: d.o.Stack.Volume.Name, ID: id, Without: without})
+	now.Port = d.rememberedPort()
 	return id, created, d.memory().Write(now)
 }
 
