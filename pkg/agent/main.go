@@ -31,9 +31,10 @@ const (
 //
 // With "health" as the only argument it asks the agent that listens at
 // FLISK_LISTEN how it is and exits 0 or 1: a health check for an image without
-// a shell.
+// a shell. flisk itself knows a few more (command.go); any other argument is
+// refused with 2.
 func Main[S any](run Func[S]) {
-	p := process{args: os.Args[1:], lookup: os.LookupEnv, stdout: os.Stdout, stderr: os.Stderr}
+	p := process{args: os.Args[1:], lookup: os.LookupEnv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
 	os.Exit(p.main(func(store checkpoint.Store, env turn.Env, log *slog.Logger) *Server {
 		return NewServer(run, store, env, log)
 	}))
@@ -43,6 +44,7 @@ func Main[S any](run Func[S]) {
 type process struct {
 	args           []string
 	lookup         func(string) (string, bool)
+	stdin          io.Reader
 	stdout, stderr io.Writer
 }
 
@@ -54,19 +56,15 @@ func (p process) main(newServer func(checkpoint.Store, turn.Env, *slog.Logger) *
 		}
 		return exitUsage
 	}
-	if len(p.args) == 1 && p.args[0] == "health" {
-		if err := askHealth(env); err != nil {
-			p.complain(err)
-			return exitFail
-		}
-		return exitDone
-	}
 	byHand := env.Listen == ""
 	if _, set := p.lookup("FLISK_LINGER"); byHand && !set {
 		env.Linger = 0 // no gateway looks at /ready
 	}
 	if env.Data == "" {
 		env.Data = filepath.Join(".flisk", "data")
+	}
+	if len(p.args) > 0 {
+		return p.command(env)
 	}
 
 	log := newLog(p.stderr, env.Runtime)
