@@ -22,6 +22,7 @@ var layers = [][]string{
 	{"pkg/dev", "pkg/verify"},
 	{"pkg/scaffold"},
 	{"pkg/runtime/docker", "pkg/runtime/process"},
+	{"pkg/runtime/claim"}, // gets hold of a port, and of a project to change
 	{"pkg/runtime", "pkg/runtime/memory"},
 	{"pkg/stack/genfile"}, // what of a stack is in its project
 	{"pkg/gateway", "pkg/watch", "pkg/toolchain", "pkg/stack/composefile", "pkg/stack/traefik"},

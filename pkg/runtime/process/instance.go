@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 )
 
 // maxPort is the highest TCP port.
@@ -40,7 +41,7 @@ func (d *Driver) onItsPort(l look) (*Driver, error) {
 		return &on, nil // whoever has the port is most likely what is left of this one
 	}
 	for first := on.o.Stack.Gateway.Port; on.o.Stack.Gateway.Port <= maxPort; on.o.Stack.Gateway.Port++ {
-		ln, err := net.Listen("tcp", address(on.o.Stack.Gateway))
+		ln, err := net.Listen("tcp", claim.Address(on.o.Stack.Gateway))
 		if err == nil {
 			return &on, ln.Close()
 		}

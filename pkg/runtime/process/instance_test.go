@@ -4,6 +4,8 @@ import (
 	"net"
 	"strconv"
 	"testing"
+
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 )
 
 func TestAnInstanceHasAPortOfItsOwn(t *testing.T) {
@@ -12,7 +14,7 @@ func TestAnInstanceHasAPortOfItsOwn(t *testing.T) {
 	r.o.Stack.Instance = "two"
 	r.install("bot", "c1")
 	project := r.o.Stack.Gateway
-	other, err := net.Listen("tcp", address(project))
+	other, err := net.Listen("tcp", claim.Address(project))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/internal/proc"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
@@ -32,9 +33,9 @@ func (d *Driver) sweep(ctx context.Context, p runtime.Progress) (swept bool, err
 	}
 	// A killed supervisor counts as gone a moment before the last of its threads
 	// lets go of the lock.
-	locking, cancel := context.WithTimeoutCause(ctx, closeTime, errLocked)
+	locking, cancel := context.WithTimeoutCause(ctx, closeTime, claim.ErrLocked)
 	defer cancel()
-	lock, err := waitLock(locking, lockDir, d.place.run)
+	lock, err := claim.Wait(locking, claim.Dir, d.place.run)
 	if err != nil {
 		return false, fmt.Errorf("cannot clean up in %q: %w", d.place.run, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/internal/proc"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
@@ -445,7 +446,7 @@ func TestSupervisorThatCannotBeReachedEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the port to be free", func() bool {
-		ln, err := listen(r.o.Stack.Gateway)
+		ln, err := claim.Listen(r.o.Stack.Gateway)
 		return err == nil && ln.Close() == nil
 	})
 	mustBeGone(t, agent)
@@ -566,7 +567,7 @@ func TestOneSupervisorARunDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.up()
-	if _, err := newSupervisor(r.place().run); !errors.Is(err, errLocked) {
+	if _, err := newSupervisor(r.place().run); !errors.Is(err, claim.ErrLocked) {
 		t.Errorf("a second supervisor: %v", err)
 	}
 	r.mustTurn("bot", "")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
@@ -57,7 +58,7 @@ func answerJSON(w http.ResponseWriter, reply any, err error) {
 func (s *supervisor) observe() observeReply {
 	s.mu.Lock()
 	reply := observeReply{
-		Gateway: address(s.settings.Gateway),
+		Gateway: claim.Address(s.settings.Gateway),
 		URL:     s.settings.Gateway.URL(),
 		Routes:  s.routes,
 		Serve:   s.serve,

@@ -22,6 +22,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/gateway"
 	"github.com/flisk-go/flisk/pkg/internal/proc"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 )
 
 // socketCheck is how often the supervisor looks whether it can be reached.
@@ -148,7 +149,7 @@ func newSupervisor(runDir string) (_ *supervisor, err error) {
 			}
 		}
 	}()
-	if s.lock, err = lockDir(s.place.run); err != nil {
+	if s.lock, err = claim.Dir(s.place.run); err != nil {
 		return nil, fmt.Errorf("there is a supervisor already: %w", err)
 	}
 	opened = append(opened, s.lock.Close)
@@ -160,7 +161,7 @@ func newSupervisor(runDir string) (_ *supervisor, err error) {
 		return nil, err
 	}
 	opened = append(opened, s.log.close)
-	if s.tcp, err = listen(s.settings.Gateway); err != nil {
+	if s.tcp, err = claim.Listen(s.settings.Gateway); err != nil {
 		return nil, err
 	}
 	opened = append(opened, s.tcp.Close)

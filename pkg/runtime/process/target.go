@@ -12,6 +12,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
@@ -114,7 +115,7 @@ func hashOf(list []string) string {
 }
 
 func (t target) desired() runtime.Desired {
-	out := runtime.Desired{Dir: t.dir, Gateway: address(t.gateway)}
+	out := runtime.Desired{Dir: t.dir, Gateway: claim.Address(t.gateway)}
 	for _, a := range t.agents {
 		out.Agents = append(out.Agents, runtime.Want{Agent: a.Name, Replicas: a.Replicas, Code: a.code, Settings: a.settings, Named: a.named})
 	}

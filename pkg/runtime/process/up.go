@@ -8,6 +8,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
@@ -122,7 +123,7 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 // begin is how every change begins: alone, with a look at what there is, which
 // must not be another copy's. The caller releases what it holds.
 func (d *Driver) begin(ctx context.Context, p runtime.Progress) (l look, release func(), err error) {
-	if release, err = d.lockOperation(ctx, p); err != nil {
+	if release, err = claim.Project(ctx, d.place.lock, p); err != nil {
 		return l, nil, err
 	}
 	if l, err = d.look(ctx); err == nil {
@@ -161,10 +162,10 @@ const maxTries = 3
 // it shall have: by what it answers, or by what it was started with.
 func (d *Driver) hasPort(l look) bool {
 	if l.answer != nil {
-		return l.answer.Gateway == address(d.o.Stack.Gateway)
+		return l.answer.Gateway == claim.Address(d.o.Stack.Gateway)
 	}
 	s, err := d.place.settings()
-	return l.silent && err == nil && address(s.Gateway) == address(d.o.Stack.Gateway)
+	return l.silent && err == nil && claim.Address(s.Gateway) == claim.Address(d.o.Stack.Gateway)
 }
 
 // checkPort says that the port is taken before anything is built or started. A
@@ -174,7 +175,7 @@ func (d *Driver) checkPort(ctx context.Context, l look) error {
 	tick := time.NewTicker(gonePoll)
 	defer tick.Stop()
 	for began := time.Now(); ; {
-		ln, err := listen(d.o.Stack.Gateway)
+		ln, err := claim.Listen(d.o.Stack.Gateway)
 		if err == nil {
 			return ln.Close()
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
@@ -113,7 +114,7 @@ func TestC19_PortInUse(t *testing.T) {
 		!strings.Contains(f.Hint, "gateway.port") {
 		t.Fatalf("up: %+v", err)
 	}
-	if pid, _ := portHolder(r.o.Stack.Gateway.Port); pid != 0 && !strings.Contains(f.Message, "by process "+strconv.Itoa(os.Getpid())+" (") {
+	if pid, _ := claim.PortHolder(r.o.Stack.Gateway.Port); pid != 0 && !strings.Contains(f.Message, "by process "+strconv.Itoa(os.Getpid())+" (") {
 		t.Errorf("the holder is not named: %q", f.Message)
 	}
 	r.mustBeClean()

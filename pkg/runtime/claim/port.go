@@ -1,4 +1,6 @@
-package process
+// Package claim is how a runtime gets hold of what there is only one of on this
+// machine: the gateway's port, and a project to change.
+package claim
 
 import (
 	"errors"
@@ -12,12 +14,13 @@ import (
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
-func address(g stack.Gateway) string { return net.JoinHostPort(g.Bind, strconv.Itoa(g.Port)) }
+// Address is where a gateway listens, "host:port".
+func Address(g stack.Gateway) string { return net.JoinHostPort(g.Bind, strconv.Itoa(g.Port)) }
 
-// listen opens the gateway's listener, or says in words why that cannot be. It
+// Listen opens the gateway's listener, or says in words why that cannot be. It
 // is also how a port is checked: whoever asks closes it again.
-func listen(g stack.Gateway) (net.Listener, error) {
-	ln, err := net.Listen("tcp", address(g))
+func Listen(g stack.Gateway) (net.Listener, error) {
+	ln, err := net.Listen("tcp", Address(g))
 	const hint = "set gateway.port in flisk.yaml to a free one"
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -29,14 +32,14 @@ func listen(g stack.Gateway) (net.Listener, error) {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fault.New(fault.Environment, hint+", 1024 or above", "port %d may not be used by this user: %w", g.Port, err)
 	case err != nil:
-		return nil, fault.New(fault.Environment, "see gateway.bind and gateway.port in flisk.yaml", "cannot listen on %s: %w", address(g), err)
+		return nil, fault.New(fault.Environment, "see gateway.bind and gateway.port in flisk.yaml", "cannot listen on %s: %w", Address(g), err)
 	}
 	return ln, nil
 }
 
 // byHolder is " by process 4711 (nc -lk 8080)", or "" when that is not known.
 func byHolder(port int) string {
-	pid, command := portHolder(port)
+	pid, command := PortHolder(port)
 	switch {
 	case pid == 0:
 		return ""

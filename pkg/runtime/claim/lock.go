@@ -1,4 +1,4 @@
-package process
+package claim
 
 import (
 	"context"
@@ -12,18 +12,18 @@ import (
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
 
-// errLocked says that another process holds a lock.
-var errLocked = errors.New("another process holds the lock")
+// ErrLocked says that another process holds a lock.
+var ErrLocked = errors.New("another process holds the lock")
 
-// lockFile takes an exclusive flock on a file, made when needed, or returns
-// errLocked.
-func lockFile(path string) (*os.File, error) {
+// File takes an exclusive flock on a file, made when needed, or returns
+// ErrLocked.
+func File(path string) (*os.File, error) {
 	return tryLock(path, os.O_CREATE|os.O_RDWR)
 }
 
-// lockDir does the same with a directory, which must exist. A locked directory
+// Dir does the same with a directory, which must exist. A locked directory
 // is also one that systemd-tmpfiles does not clean up.
-func lockDir(path string) (*os.File, error) { return tryLock(path, syscall.O_DIRECTORY) }
+func Dir(path string) (*os.File, error) { return tryLock(path, syscall.O_DIRECTORY) }
 
 // tryLock opens and locks. The kernel gives a flock back when the process dies,
 // so there is no stale lock. What was removed between opening and locking is not
@@ -57,7 +57,7 @@ func flock(f *os.File) error {
 		case errors.Is(err, syscall.EINTR):
 			continue
 		case errors.Is(err, syscall.EWOULDBLOCK):
-			return errLocked
+			return ErrLocked
 		case err != nil:
 			return fmt.Errorf("lock %q: %w", f.Name(), err)
 		}
@@ -65,16 +65,17 @@ func flock(f *os.File) error {
 	}
 }
 
-// lockOperation lets one up or down of this project run at a time, over all
-// processes of the machine. It says so when it has to wait.
-func (d *Driver) lockOperation(ctx context.Context, p runtime.Progress) (release func(), err error) {
-	if err := os.MkdirAll(filepath.Dir(d.place.lock), userOnly); err != nil {
+// Project lets one command at a time change a project, over all processes of the
+// machine: path is the same for all of its runtimes. It says so when it has to
+// wait.
+func Project(ctx context.Context, path string, p runtime.Progress) (release func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	f, err := lockFile(d.place.lock)
-	if errors.Is(err, errLocked) {
+	f, err := File(path)
+	if errors.Is(err, ErrLocked) {
 		end := p.Begin("wait for another flisk command on this project")
-		f, err = waitLock(ctx, lockFile, d.place.lock)
+		f, err = Wait(ctx, File, path)
 		end("", err)
 	}
 	if err != nil {
@@ -83,14 +84,14 @@ func (d *Driver) lockOperation(ctx context.Context, p runtime.Progress) (release
 	return func() { _ = f.Close() }, nil // closing is what unlocks; there is nothing to lose
 }
 
-// waitLock polls: a flock that blocks cannot be given up when ctx ends, and the
+// Wait polls: a flock that blocks cannot be given up when ctx ends, and the
 // commands that wait here are people's, seconds apart.
-func waitLock(ctx context.Context, lock func(string) (*os.File, error), path string) (*os.File, error) {
+func Wait(ctx context.Context, lock func(string) (*os.File, error), path string) (*os.File, error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		f, err := lock(path)
-		if !errors.Is(err, errLocked) {
+		if !errors.Is(err, ErrLocked) {
 			return f, err
 		}
 		select {

@@ -1,4 +1,4 @@
-package process
+package claim
 
 import (
 	"bytes"
@@ -12,10 +12,10 @@ import (
 // maxCommand bounds how much of a command line is shown.
 const maxCommand = 60
 
-// portHolder finds the process that listens on a TCP port: the kernel's table
+// PortHolder finds the process that listens on a TCP port: the kernel's table
 // names the socket's inode, and the processes' descriptors name it again. Other
 // users' processes cannot be looked into; then it is 0.
-func portHolder(port int) (pid int, command string) {
+func PortHolder(port int) (pid int, command string) {
 	inodes := map[string]bool{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		data, err := os.ReadFile(table)
