@@ -3,15 +3,15 @@ package docker
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
-
-	"github.com/flisk-go/flisk/pkg/fault"
 )
 
 // containerSpec is one container to make, in the engine's own words.
@@ -124,14 +124,7 @@ func (e *engine) stopContainer(ctx context.Context, id string, force <-chan stru
 	if err != nil {
 		return 0, err
 	}
-	grace := defaultGrace
-	if t := before.Config.StopTimeout; t != nil {
-		grace = time.Duration(*t) * time.Second
-		if grace < 0 { // the engine waits for ever
-			grace = endlessGrace
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace+stopMargin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceOf(before)+stopMargin)
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() {
@@ -159,30 +152,39 @@ func (e *engine) stopContainer(ctx context.Context, id string, force <-chan stru
 	return after.State.ExitCode, nil
 }
 
+// graceOf is how long a stop of a container waits before SIGKILL.
+func graceOf(c container.InspectResponse) time.Duration {
+	t := c.Config.StopTimeout
+	switch {
+	case t == nil:
+		return defaultGrace
+	case *t < 0: // the engine waits for ever
+		return endlessGrace
+	}
+	return time.Duration(*t) * time.Second
+}
+
 // killedCode is the exit code of a process that SIGKILL ended.
 const killedCode = 137
 
-// killContainer sends SIGKILL and returns when the container is down. It stays
-// down: a restart policy does not bring back what was killed by hand. One that
-// did not run, or did not die of that signal, is an error.
-func (e *engine) killContainer(ctx context.Context, id string) error {
-	what := "kill the container " + short(id)
-	ctx, cancel, err := change(ctx, changeBudget)
+// signalContainer sends a signal and returns when the container is down, as late
+// as a stop would, with its exit code. It stays down: a restart policy does not
+// bring back what was killed by hand. One that did not run is an error.
+func (e *engine) signalContainer(ctx context.Context, id string, sig syscall.Signal) (code int, err error) {
+	what := fmt.Sprintf("send signal %d to the container %s", int(sig), short(id))
+	before, err := e.inspectContainer(ctx, id)
 	if err != nil {
-		return err
+		return 0, err
+	}
+	ctx, cancel, err := change(ctx, graceOf(before)+stopMargin)
+	if err != nil {
+		return 0, err
 	}
 	defer cancel()
-	if err := e.api.ContainerKill(ctx, id, "SIGKILL"); err != nil {
-		return e.failed(what, err)
+	if err := e.api.ContainerKill(ctx, id, strconv.Itoa(int(sig))); err != nil {
+		return 0, e.failed(what, err)
 	}
-	code, err := e.waitContainer(ctx, id)
-	if err != nil {
-		return err
-	}
-	if code != killedCode {
-		return fault.New(fault.Failed, "", "the container %s was killed, and its exit code is %d instead of %d", short(id), code, killedCode)
-	}
-	return nil
+	return e.waitContainer(ctx, id)
 }
 
 // waitContainer waits until it does not run, and returns its exit code. One that
@@ -238,7 +240,7 @@ func (e *engine) renameContainer(ctx context.Context, id, name string) error {
 // inspectContainer takes an id or a name. One that does not exist is
 // [errNotFound].
 func (e *engine) inspectContainer(ctx context.Context, id string) (container.InspectResponse, error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := lookContext(ctx)
 	defer cancel()
 	c, err := e.api.ContainerInspect(ctx, id)
 	if err != nil {
@@ -249,7 +251,7 @@ func (e *engine) inspectContainer(ctx context.Context, id string) (container.Ins
 
 // listContainers lists a project's containers, also those that do not run.
 func (e *engine) listContainers(ctx context.Context, project string) ([]container.Summary, error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := lookContext(ctx)
 	defer cancel()
 	list, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: ofProject(project)})
 	if err != nil {
@@ -258,7 +260,7 @@ func (e *engine) listContainers(ctx context.Context, project string) ([]containe
 	return list, nil
 }
 
-// ofProject is the only way in which this package lists anything.
+// ofProject is the only way in which this package lists what it may change.
 func ofProject(project string) filters.Args {
 	return filters.NewArgs(filters.Arg("label", labelProject+"="+project))
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
@@ -55,9 +54,16 @@ type Driver struct {
 	o     Options
 	place place
 
+	warned *warnings
+
 	mu     sync.Mutex
-	engine *engine         // once it has answered
-	warned map[string]bool // what Options.Warn was told
+	engine *engine // once it has answered
+}
+
+// warnings are what Options.Warn was told.
+type warnings struct {
+	mu   sync.Mutex
+	told map[string]bool
 }
 
 var _ runtime.Driver = (*Driver)(nil)
@@ -75,14 +81,10 @@ func New(o Options) (*Driver, error) {
 	if o.ReadyTimeout == 0 {
 		o.ReadyTimeout = defaultReadyTimeout
 	}
-	p := placeOf(o.Home, o.Stack)
 	if o.Stack.Volume.Name == "" {
-		o.Stack.Volume.Name = p.rememberedVolume()
+		o.Stack.Volume.Name = rememberedVolume(o)
 	}
-	if o.Stack.Volume.Name == "" {
-		o.Stack.Volume.Name = stack.InstanceVolume(project.VolumeName(o.Stack.Name, o.Stack.ID), o.Stack.Instance)
-	}
-	return &Driver{o: o, place: p, warned: map[string]bool{}}, nil
+	return &Driver{o: o, place: placeOf(o.Home, o.Stack), warned: &warnings{told: map[string]bool{}}}, nil
 }
 
 // Close gives the connections to the engine up. The driver can be used on.
@@ -137,13 +139,13 @@ func (d *Driver) connected(ctx context.Context) (*engine, error) {
 
 // warn tells Options.Warn what it was not told yet.
 func (d *Driver) warn(texts ...string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.warned.mu.Lock()
+	defer d.warned.mu.Unlock()
 	for _, text := range texts {
-		if d.o.Warn != nil && !d.warned[text] {
+		if d.o.Warn != nil && !d.warned.told[text] {
 			d.o.Warn(text)
 		}
-		d.warned[text] = true
+		d.warned.told[text] = true
 	}
 }
 

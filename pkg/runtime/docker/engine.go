@@ -128,8 +128,8 @@ func (e *engine) speaks(version string) bool {
 	return versions.GreaterThanOrEqualTo(e.facts.API, version)
 }
 
-// look is the context of a call that changes nothing.
-func look(ctx context.Context) (context.Context, context.CancelFunc) {
+// lookContext is the context of a call that changes nothing.
+func lookContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, lookBudget)
 }
 

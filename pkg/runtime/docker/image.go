@@ -85,7 +85,7 @@ func (e *engine) loadAgentImage(ctx context.Context, a agentImage) (id string, m
 
 // inspectImage takes an id or a reference.
 func (e *engine) inspectImage(ctx context.Context, ref string) (image.InspectResponse, bool, error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := lookContext(ctx)
 	defer cancel()
 	found, err := e.api.ImageInspect(ctx, ref)
 	switch {
@@ -213,4 +213,44 @@ func put(w *tar.Writer, h tar.Header, data []byte) {
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
+}
+
+// listImages lists a project's images, the newest first.
+func (e *engine) listImages(ctx context.Context, project string) ([]image.Summary, error) {
+	ctx, cancel := lookContext(ctx)
+	defer cancel()
+	list, err := e.api.ImageList(ctx, image.ListOptions{Filters: ofProject(project)})
+	if err != nil {
+		return nil, e.failed("list the images", err)
+	}
+	return list, nil
+}
+
+// removeImage removes an image, by its id or one of its names, and its parents
+// that nothing else needs. One that is gone is no error; one that a container
+// uses is [errConflict].
+func (e *engine) removeImage(ctx context.Context, ref string) error {
+	ctx, cancel, err := change(ctx, changeBudget)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	_, err = e.api.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})
+	if err != nil && !errdefs.IsNotFound(err) {
+		return e.failed(fmt.Sprintf("remove the image %q", ref), err)
+	}
+	return nil
+}
+
+// tagImage gives an image a name, which another one loses.
+func (e *engine) tagImage(ctx context.Context, id, tag string) error {
+	ctx, cancel, err := change(ctx, changeBudget)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if err := e.api.ImageTag(ctx, id, tag); err != nil {
+		return e.failed(fmt.Sprintf("name an image %q", tag), err)
+	}
+	return nil
 }

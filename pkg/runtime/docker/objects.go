@@ -33,7 +33,7 @@ func (e *engine) createNetwork(ctx context.Context, name string, labels map[stri
 
 // listNetworks lists a project's networks.
 func (e *engine) listNetworks(ctx context.Context, project string) ([]network.Summary, error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := lookContext(ctx)
 	defer cancel()
 	list, err := e.api.NetworkList(ctx, network.ListOptions{Filters: ofProject(project)})
 	if err != nil {
@@ -45,7 +45,7 @@ func (e *engine) listNetworks(ctx context.Context, project string) ([]network.Su
 // inspectNetwork takes an id or a name, and says who is on it. One that does not
 // exist is [errNotFound].
 func (e *engine) inspectNetwork(ctx context.Context, id string) (network.Inspect, error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := lookContext(ctx)
 	defer cancel()
 	n, err := e.api.NetworkInspect(ctx, id, network.InspectOptions{})
 	if err != nil {
@@ -83,7 +83,7 @@ func (e *engine) connectNetwork(ctx context.Context, a attachment, container str
 
 // inspectVolume takes a name. One that does not exist is [errNotFound].
 func (e *engine) inspectVolume(ctx context.Context, name string) (volume.Volume, error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := lookContext(ctx)
 	defer cancel()
 	v, err := e.api.VolumeInspect(ctx, name)
 	if err != nil {
@@ -94,7 +94,7 @@ func (e *engine) inspectVolume(ctx context.Context, name string) (volume.Volume,
 
 // listVolumes lists a project's volumes.
 func (e *engine) listVolumes(ctx context.Context, project string) ([]*volume.Volume, error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := lookContext(ctx)
 	defer cancel()
 	list, err := e.api.VolumeList(ctx, volume.ListOptions{Filters: ofProject(project)})
 	if err != nil {
@@ -167,4 +167,16 @@ func (e *engine) removeVolume(ctx context.Context, ref volumeRef) error {
 func notOurs(name string) error {
 	return fault.New(fault.Usage, "see its labels with `docker volume inspect`",
 		"the volume %q is not of this project (it has no label %s of it), and flisk does not touch it", name, labelProject)
+}
+
+// everyNetwork lists the networks of everybody, to say which could be removed by
+// hand.
+func (e *engine) everyNetwork(ctx context.Context) ([]network.Summary, error) {
+	ctx, cancel := lookContext(ctx)
+	defer cancel()
+	list, err := e.api.NetworkList(ctx, network.ListOptions{})
+	if err != nil {
+		return nil, e.failed("list the networks", err)
+	}
+	return list, nil
 }

@@ -3,6 +3,7 @@ package docker
 import (
 	"path/filepath"
 
+	"github.com/flisk-go/flisk/pkg/runtime/memory"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
@@ -10,19 +11,14 @@ import (
 type place struct {
 	traefik string // what the gateway mounts; there while it is
 	build   string // programs, named by agent, code and machine
-	memory  string // what is remembered of the volume
 	lock    string // held during every change, on any runtime
 }
 
 func placeOf(home string, s stack.Stack) place {
-	key := s.ID
-	if s.Instance != "" {
-		key += "-" + s.Instance
-	}
+	key := memory.Key(s.ID, s.Instance)
 	return place{
 		traefik: filepath.Join(home, "traefik", key),
 		build:   filepath.Join(home, "build", key+".docker"),
-		memory:  filepath.Join(home, "projects", key+".docker.json"),
 		lock:    filepath.Join(home, "projects", key+".lock"),
 	}
 }

@@ -45,6 +45,9 @@ func TestMain(m *testing.M) {
 		panic(string(out))
 	}
 	code := m.Run()
+	if err := suiteProgram.Remove(); err != nil {
+		panic(err)
+	}
 	if err := removeSharedImage(); err != nil {
 		panic(err)
 	}

@@ -243,7 +243,7 @@ func (e *engine) exec(ctx context.Context, id string, command []string) (execRes
 // execCode waits for the exit code: the output may end a moment before it is
 // known.
 func (e *engine) execCode(ctx context.Context, id string) (int, error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := lookContext(ctx)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

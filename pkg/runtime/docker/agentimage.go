@@ -1,0 +1,162 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/toolchain"
+)
+
+// errSourceChanged says that an image was not made from the source that its label
+// says.
+var errSourceChanged = errors.New("the source changed while it was being built")
+
+// build makes an agent's image: from a static program that is built here, where
+// there is a Go toolchain and the override says nothing of how to build, and by
+// its Dockerfile otherwise. One that was made from the same source is there
+// already, and needs neither.
+func (a *apply) build(ctx context.Context, w wantedAgent) error {
+	was, ok, err := a.e.inspectImage(ctx, w.Image)
+	if err != nil {
+		return err
+	}
+	if ok && was.Config != nil && was.Config.Labels[labelCode] == w.code && was.Architecture == a.e.facts.Arch && a.d.ours(was.Config.Labels) {
+		return nil
+	}
+	began := time.Now()
+	end := a.p.Begin("build " + w.Agent.Name)
+	a.rest = append(a.rest, tagged{w.Image, was.ID})
+	if err = a.buildProgram(ctx, w); errors.Is(err, errNoToolchain) {
+		err = a.buildImage(ctx, w)
+	} else if err == nil {
+		err = a.loadImage(ctx, w)
+	}
+	end(span(time.Since(began)), err)
+	return err
+}
+
+// errNoToolchain says that the program cannot be built on this machine.
+var errNoToolchain = errors.New("there is no Go toolchain here that is to be used")
+
+// buildProgram makes the program for the engine's machine. One under a wrong hash
+// would be used again when the source goes back to that hash; so there is none
+// when errSourceChanged is returned.
+func (a *apply) buildProgram(ctx context.Context, w wantedAgent) error {
+	if !w.plain {
+		return errNoToolchain
+	}
+	if exists(w.program) {
+		return nil
+	}
+	if _, err := toolchain.Find(ctx); fault.KindOf(err) == fault.Environment && err != nil && ctx.Err() == nil {
+		return errNoToolchain
+	}
+	if err := os.MkdirAll(filepath.Dir(w.program), userOnly); err != nil {
+		return err
+	}
+	// What the compiler prints comes back in the error, and only once.
+	err := toolchain.Build(ctx, toolchain.Options{
+		Dir: w.Dir, Root: a.d.o.Stack.Dir, Out: w.program, GOOS: "linux", GOARCH: a.e.facts.Arch,
+	})
+	if err == nil {
+		err = a.checkSource(w)
+	}
+	if errors.Is(err, errSourceChanged) {
+		err = errors.Join(err, os.Remove(w.program))
+	}
+	return err
+}
+
+func (a *apply) checkSource(w wantedAgent) error {
+	now, err := a.d.o.SourceHash(w.Agent.Name)
+	if err == nil && now != w.code {
+		err = errSourceChanged
+	}
+	return err
+}
+
+func (a *apply) imageLabels(w wantedAgent) map[string]string {
+	labels := a.d.ourLabels()
+	labels[labelAgent], labels[labelCode] = w.Agent.Name, w.code
+	return labels
+}
+
+func (a *apply) loadImage(ctx context.Context, w wantedAgent) error {
+	roots, err := certificateRoots()
+	if err != nil {
+		return err
+	}
+	_, _, err = a.e.loadAgentImage(ctx, agentImage{
+		tag: w.Image, program: w.program, arch: a.e.facts.Arch, roots: roots, labels: a.imageLabels(w),
+	})
+	return err
+}
+
+// buildImage makes the image with the project's Dockerfile.
+func (a *apply) buildImage(ctx context.Context, w wantedAgent) error {
+	if w.Build == nil {
+		return fault.New(fault.Environment, "install Go from https://go.dev/dl", "there is no Go toolchain to build agent %q with, and no build in its Compose file", w.Agent.Name)
+	}
+	build := a.dockerfile(w.Service)
+	build.labels = a.imageLabels(w)
+	if _, err := a.e.buildDockerfile(ctx, build, a.p.Output()); err != nil {
+		return err
+	}
+	return a.checkSource(w)
+}
+
+// rootFiles are where systems keep the certificates of authorities.
+var rootFiles = []string{
+	"/etc/ssl/certs/ca-certificates.crt", // Debian, Alpine, Arch
+	"/etc/pki/tls/certs/ca-bundle.crt",   // Fedora
+	"/etc/ssl/ca-bundle.pem",             // openSUSE
+	"/etc/ssl/cert.pem",                  // macOS, BSD
+}
+
+// certificateRoots are this machine's: what its people trust, an agent that they
+// run trusts, too. None is none: an agent that calls nobody needs none.
+func certificateRoots() ([]byte, error) {
+	for _, path := range rootFiles {
+		pem, err := os.ReadFile(path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return pem, err
+		}
+	}
+	return nil, nil
+}
+
+// prune removes images and programs of the project that nothing uses any more. It
+// is only about space: what it cannot remove now, the next one will.
+func (d *Driver) prune(ctx context.Context, t target, l look) {
+	var tags []string
+	for _, a := range t.agents {
+		tags = append(tags, a.Image)
+	}
+	list, err := l.e.listImages(ctx, d.o.Stack.ID)
+	if err != nil {
+		return
+	}
+	for _, image := range list {
+		used := slices.ContainsFunc(l.everything(), func(c seen) bool { return c.Image == image.ID })
+		kept := slices.ContainsFunc(image.RepoTags, func(tag string) bool { return slices.Contains(tags, tag) })
+		if d.ours(image.Labels) && !used && !kept && image.Labels[labelAgent] != "" {
+			_ = l.e.removeImage(ctx, image.ID)
+		}
+	}
+	programs, err := os.ReadDir(d.place.build)
+	if err != nil {
+		return
+	}
+	for _, program := range programs {
+		path := filepath.Join(d.place.build, program.Name())
+		if !slices.ContainsFunc(t.agents, func(a wantedAgent) bool { return a.program == path }) {
+			_ = os.RemoveAll(path)
+		}
+	}
+}

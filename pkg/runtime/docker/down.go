@@ -1,0 +1,134 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+// Down implements runtime.Driver. Once it has begun to stop, ctx does not end
+// it: a drain that is cut loses what it was for. Options.Force does.
+func (d *Driver) Down(ctx context.Context, p runtime.Progress) (runtime.Report, error) {
+	report := runtime.Report{Volume: d.o.Stack.Volume.Name}
+	l, release, err := d.begin(ctx, p)
+	if err != nil {
+		return report, err
+	}
+	defer release()
+	report.Place = d.volumePlace(l.e)
+	report.Changed, err = d.stopAll(context.WithoutCancel(ctx), p, l)
+	return report, err
+}
+
+// stopAll stops what runs in the order of the plan, and removes what is left of
+// the project: containers that have stopped, the network, the live routes.
+func (d *Driver) stopAll(ctx context.Context, p runtime.Progress, l look) (changed bool, err error) {
+	observed := d.toStop(l)
+	plan := runtime.NewPlan(runtime.Desired{}, observed, runtime.OpDown)
+	a := newApply(course{d: d, look: l}, p)
+	if err := a.run(ctx, plan); err != nil {
+		return plan.Changes(), err
+	}
+	changed = plan.Changes()
+	for _, c := range l.gateways {
+		if c.runs() {
+			continue // the plan's
+		}
+		if err := l.e.removeContainer(ctx, c.ID); err != nil {
+			return changed, err
+		}
+		changed = true
+	}
+	for _, n := range l.networks {
+		gone, err := d.removeNetwork(ctx, l.e, n.ID, n.Name)
+		if err != nil {
+			return changed, err
+		}
+		changed = changed || gone
+	}
+	return changed, os.RemoveAll(d.place.traefik)
+}
+
+// removeNetwork removes the project's network, unless somebody else's container is
+// on it.
+func (d *Driver) removeNetwork(ctx context.Context, e *engine, id, name string) (gone bool, err error) {
+	n, err := e.inspectNetwork(ctx, id)
+	switch {
+	case errors.Is(err, errNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	case len(n.Containers) > 0:
+		d.warn(fmt.Sprintf("the network %q stays: a container that is not of the project is on it", name))
+		return false, nil
+	}
+	return true, e.removeNetwork(ctx, id)
+}
+
+// toStop is what is observed as far as a down depends on it: nobody need be asked
+// whether it is ready.
+func (d *Driver) toStop(l look) runtime.Observed {
+	var o runtime.Observed
+	for _, c := range l.agents {
+		o.Replicas = append(o.Replicas, runtime.Replica{Agent: c.Agent, Name: c.Replica, Generation: c.Generation})
+	}
+	if g, ok := l.gateway(); ok {
+		o.Gateway = g.address()
+		if o.Gateway == "" {
+			o.Gateway = g.name()
+		}
+	}
+	for _, c := range l.services {
+		o.Services = append(o.Services, runtime.Service{Name: c.service()})
+	}
+	return o
+}
+
+// Erase removes everything of the project from the engine and from Home: it
+// stops what runs without a drain, then removes containers, network, volumes,
+// images, live routes and built programs, and what is remembered. It is for
+// stacks that were made to be thrown away, and goes on where an earlier one was
+// killed. ctx does not end it.
+func (d *Driver) Erase(ctx context.Context, p runtime.Progress) error {
+	forced := &Driver{o: d.o, place: d.place, warned: d.warned}
+	force := make(chan struct{})
+	close(force)
+	forced.o.Force = force
+	return errors.Join(forced.erase(context.WithoutCancel(ctx), p), forced.Close())
+}
+
+func (d *Driver) erase(ctx context.Context, p runtime.Progress) error {
+	l, release, err := d.begin(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if _, err := d.stopAll(ctx, p, l); err != nil {
+		return err
+	}
+	for _, c := range l.readers {
+		if err := l.e.removeContainer(ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	volumes, err := d.Volumes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, v := range volumes {
+		if !v.External {
+			err = errors.Join(err, l.e.removeVolume(ctx, volumeRef{name: v.Name, project: d.o.Stack.ID}))
+		}
+	}
+	images, listing := l.e.listImages(ctx, d.o.Stack.ID)
+	err = errors.Join(err, listing)
+	for _, i := range images {
+		if d.ours(i.Labels) {
+			err = errors.Join(err, l.e.removeImage(ctx, i.ID))
+		}
+	}
+	return errors.Join(err, os.RemoveAll(d.place.build), d.forget())
+}

@@ -1,0 +1,108 @@
+package docker
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"testing"
+
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
+	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
+	"github.com/flisk-go/flisk/pkg/stack"
+)
+
+var suiteProgram runtimetest.Program
+
+// dockerPlace is an engine as a place of the suite.
+func dockerPlace(getenv func(string) string) runtimetest.Place {
+	options := func(s runtimetest.Setup) Options {
+		return Options{
+			Stack: s.Stack, Home: s.Home, SourceHash: s.SourceHash, Force: s.Force, LeaveAgents: s.LeaveAgents,
+			Surroundings: Surroundings{Getenv: getenv, Home: os.Getenv("HOME")},
+		}
+	}
+	return runtimetest.Place{
+		Program: &suiteProgram,
+		New: func(t *testing.T, s runtimetest.Setup) runtime.Driver {
+			t.Helper()
+			d, err := New(options(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = d.Close() }) // only idle connections
+			return d
+		},
+		Install: func(t *testing.T, s runtimetest.Setup, agent, code, program string) {
+			t.Helper()
+			path := placeOf(s.Home, s.Stack).agentProgram(agent, code, goruntime.GOARCH)
+			if err := os.MkdirAll(filepath.Dir(path), userOnly); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(program, path); err != nil && !os.IsExist(err) {
+				t.Fatal(err)
+			}
+		},
+		Clean: func(t *testing.T, s runtimetest.Setup) {
+			t.Helper()
+			d, err := New(options(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := context.Background()
+			l, err := d.look(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(l.everything()) + len(l.networks); n > 0 {
+				t.Errorf("%d containers and networks are left", n)
+			}
+			if err := d.Erase(ctx, &runtimetest.Progress{}); err != nil {
+				t.Errorf("erase: %v", err)
+			}
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		},
+	}
+}
+
+// realPlace skips the test where there is no engine, unless there must be one.
+func realPlace(t *testing.T) runtimetest.Place {
+	t.Helper()
+	newReal(t)
+	return dockerPlace(os.Getenv)
+}
+
+func fakePlace(t *testing.T, o dockertest.Options) (runtimetest.Place, *dockertest.Engine) {
+	t.Helper()
+	o.Images = append(o.Images, dockertest.Image{Ref: stack.GatewayImage})
+	fake := dockertest.Start(t, o)
+	return dockerPlace(func(name string) string {
+		if name == "DOCKER_HOST" {
+			return fake.Host()
+		}
+		return ""
+	}), fake
+}
+
+func TestTry(t *testing.T) {
+	p := runtimetest.NewProject(t, realPlace(t))
+	p.Up()
+	t.Logf("%s", p.P)
+	t.Logf("%+v", p.MustTurn("s1", "a"))
+	t.Logf("%+v", p.Observe())
+	report := p.Up()
+	t.Logf("%+v", report)
+	t.Logf("%+v", p.Restart())
+	t.Logf("%+v", p.MustTurn("s1", "b"))
+	killed, err := p.Driver().Kill(t.Context(), "bot")
+	t.Logf("%+v %v", killed, err)
+	t.Logf("%+v", p.MustTurn("s1", "c"))
+	p.Down()
+	p.Up()
+	t.Logf("%+v", p.MustTurn("s1", "d"))
+	p.Down()
+	t.Logf("%s", p.P)
+}

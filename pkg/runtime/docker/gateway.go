@@ -1,0 +1,250 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
+	"github.com/flisk-go/flisk/pkg/stack"
+)
+
+// lay makes what containers are put on: the network and the volumes. It does so
+// once in a plan.
+func (a *apply) lay(ctx context.Context) error {
+	if a.laid {
+		return nil
+	}
+	present := map[string]bool{}
+	for _, n := range a.course.look.networks {
+		present[n.Name] = true
+	}
+	if n := a.target.network; !present[n.name] {
+		if _, err := a.e.createNetwork(ctx, n.name, n.labels); err != nil {
+			return a.explainNetwork(ctx, n.name, err)
+		}
+	}
+	for _, v := range a.target.volumes {
+		checkpoints := v.name == a.d.o.Stack.Volume.Name
+		if v.external || checkpoints && a.volume.exists {
+			continue
+		}
+		made, err := a.e.createVolume(ctx, v.name, v.labels)
+		if err != nil {
+			return err
+		}
+		if !a.d.ours(made.Labels) {
+			return notOurs(v.name)
+		}
+		a.volumeMade = a.volumeMade || checkpoints
+	}
+	a.laid = true
+	return nil
+}
+
+// explainNetwork says which networks could be removed where an engine has no
+// subnet left. None is: they are somebody's.
+func (a *apply) explainNetwork(ctx context.Context, name string, err error) error {
+	switch {
+	case errors.Is(err, errConflict):
+		return fault.New(fault.Environment, fmt.Sprintf("docker network rm %s, if nothing needs it", name), "there is a network %q that is not of this project: %w", name, err)
+	case !errors.Is(err, errNoSubnet):
+		return err
+	}
+	f := fault.New(fault.Environment, "remove networks that nothing uses: docker network ls, docker network rm NAME", "%w", err)
+	if unused, err := a.e.unusedNetworks(ctx); err == nil && len(unused) > 0 {
+		f.Hint = "remove one that nothing uses: docker network rm NAME"
+		for _, n := range unused {
+			f.Detail += n + "\n"
+		}
+	}
+	return f
+}
+
+// gatewayName is what the gateway's container is called.
+func (d *Driver) gatewayName() string { return d.baseName(stack.GatewayService) + "-1" }
+
+// startGateway starts a gateway where none runs. It holds the requests for agents
+// until it has routes to them.
+func (a *apply) startGateway(ctx context.Context) error {
+	if _, err := a.pull(ctx, a.target.gateway.Service); err != nil {
+		return err
+	}
+	end := a.p.Begin("start gateway")
+	err := a.lay(ctx)
+	if err == nil {
+		err = a.writeStatic()
+	}
+	if err == nil {
+		err = a.d.place.writeLive(live{a.target.dir, routesTo(a.d.o.Stack, nil)})
+	}
+	for _, c := range a.course.look.gateways { // one that has stopped
+		if err == nil {
+			err = a.e.removeContainer(ctx, c.ID)
+		}
+	}
+	if err == nil {
+		err = a.runGateway(ctx, a.d.gatewayName())
+	}
+	end(a.d.o.Stack.Gateway.URL(), err)
+	return err
+}
+
+func (a *apply) runGateway(ctx context.Context, name string) error {
+	spec, err := a.d.serviceContainer(a.target, a.target.gateway, name)
+	if err != nil {
+		return err
+	}
+	id, err := a.create(ctx, spec)
+	if err != nil {
+		return err
+	}
+	return a.startOnPort(ctx, id)
+}
+
+// startOnPort starts the gateway, and says who has its port when somebody has.
+func (a *apply) startOnPort(ctx context.Context, id string) error {
+	err := a.e.startContainer(ctx, id)
+	if !errors.Is(err, errPortTaken) {
+		return err
+	}
+	ln, holder := claim.Listen(a.d.o.Stack.Gateway)
+	if holder != nil {
+		return holder
+	}
+	// The engine forwards it without a listener that could be seen here.
+	_ = ln.Close() // it was only a question
+	return fault.New(fault.Environment, "stop that (docker ps shows its container), or set gateway.port in flisk.yaml to a free one",
+		"port %d is in use: %w", a.d.o.Stack.Gateway.Port, err)
+}
+
+// writeStatic puts down what the gateway starts with, and keeps what was there.
+func (a *apply) writeStatic() error {
+	was, err := os.ReadFile(a.d.place.static())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	a.static = was
+	if err := a.d.place.makeShared(); err != nil {
+		return err
+	}
+	return replaceFile(a.d.place.static(), a.target.static)
+}
+
+// swapGateway stops the gateway, its requests first, and starts it with other
+// settings. The old one stays until the plan has come to its end.
+func (a *apply) swapGateway(ctx context.Context) error {
+	old, ok := a.course.look.gateway()
+	if !ok {
+		return errors.New("the gateway went away")
+	}
+	if _, err := a.pull(ctx, a.target.gateway.Service); err != nil {
+		return err
+	}
+	end := a.p.Begin("start gateway again")
+	err := a.lay(ctx)
+	if err == nil {
+		err = a.writeStatic()
+	}
+	if err == nil && !a.course.look.ownRoutes() { // plain Compose's had its own
+		err = a.d.place.writeLive(live{a.target.dir, routesTo(a.d.o.Stack, nil)})
+	}
+	if err == nil {
+		a.swapped = &old
+		_, err = a.e.stopContainer(ctx, old.ID, a.d.o.Force)
+	}
+	if err == nil {
+		err = a.runGateway(ctx, a.d.gatewayName()+"-next")
+	}
+	end(a.d.o.Stack.Gateway.URL(), err)
+	return err
+}
+
+// How long the gateway may take to read new routes. Measured, half a second is
+// its worst on a busy machine. Where the engine is in a virtual machine, it may
+// never hear of a change: then it is started again, and reads them.
+const (
+	routesTime  = 5 * time.Second
+	routesAgain = 15 * time.Second
+)
+
+// switchRoutes lets exactly these generations serve, and returns when the gateway
+// answers by that: no request reaches another one any more.
+func (a *apply) switchRoutes(ctx context.Context, serve []runtime.Ref) error {
+	a.switched = true
+	return a.route(ctx, live{a.target.dir, routesTo(a.d.o.Stack, serve)}, a.target.address)
+}
+
+func (a *apply) route(ctx context.Context, l live, address string) error {
+	if err := a.d.place.writeLive(l); err != nil {
+		return fault.New(fault.Environment, "FLISK_HOME says where they are", "cannot write the live routes: %w", err)
+	}
+	hash := l.Routes.Hash()
+	seen, err := awaitRoutes(ctx, address, hash, routesTime)
+	if err != nil || seen {
+		return err
+	}
+	now, err := a.d.look(ctx)
+	if err != nil {
+		return err
+	}
+	g, ok := now.gateway()
+	if !ok {
+		return a.gatewayFailed(ctx, now)
+	}
+	end := a.p.Begin("start gateway again, which does not see its routes change")
+	if _, err = a.e.stopContainer(ctx, g.ID, a.d.o.Force); err == nil {
+		err = a.startOnPort(ctx, g.ID)
+	}
+	if err == nil {
+		if seen, err = awaitRoutes(ctx, address, hash, routesAgain); err == nil && !seen {
+			err = a.gatewayFailed(ctx, now)
+		}
+	}
+	end("", err)
+	return err
+}
+
+// gatewayFailed is the fault of a gateway that does not serve its routes, with
+// what it wrote.
+func (a *apply) gatewayFailed(ctx context.Context, l look) error {
+	f := fault.New(fault.Failed, "", "the gateway does not serve its routes")
+	for _, c := range l.gateways {
+		for _, line := range lastLines(context.WithoutCancel(ctx), a.e, c.ID, lastLog) {
+			f.Detail += line + "\n"
+		}
+	}
+	return f
+}
+
+// awaitRoutes asks until an answer carries the hash. Every answer carries one,
+// also that there is no such path.
+func awaitRoutes(ctx context.Context, address, hash string, within time.Duration) (bool, error) {
+	for over := time.Now().Add(within); ; {
+		if _, routes, err := ask(ctx, address, "-"); err == nil && routes == hash {
+			return true, nil
+		}
+		if time.Now().After(over) {
+			return false, nil
+		}
+		if err := pause(ctx, readyPoll); err != nil {
+			return false, err
+		}
+	}
+}
+
+func (a *apply) stopGateway(ctx context.Context) error {
+	g, ok := a.course.look.gateway()
+	if !ok {
+		return nil
+	}
+	end := a.p.Begin("stop gateway")
+	_, detail, err := a.d.halt(ctx, a.e, g.ID)
+	end(detail, err)
+	return err
+}

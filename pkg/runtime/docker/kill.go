@@ -1,0 +1,86 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+// Kill implements runtime.Driver. The engine does not bring back what was killed
+// by hand, so it is started again here.
+func (d *Driver) Kill(ctx context.Context, agent string) ([]runtime.Change, error) {
+	changes, err := d.Signal(ctx, agent, syscall.SIGKILL)
+	if err != nil {
+		return changes, err
+	}
+	var errs []error
+	for _, c := range changes {
+		if c.Exit.Signal != syscall.SIGKILL {
+			errs = append(errs, fault.New(fault.Failed, "flisk logs "+agent+" may show why",
+				"process %d of %s ended by %s and not by signal 9", c.Before.PID, c.Replica, c.Exit))
+		}
+	}
+	return changes, errors.Join(errs...)
+}
+
+// Signal sends a signal to every process of an agent, waits for its end, and
+// starts it again: the engine does not bring back what ended by a signal that was
+// sent by hand. It returns when others are in their places; whether the signal
+// was why they ended is for the caller to judge. Once a signal was sent, the end
+// of ctx leaves nothing stopped.
+func (d *Driver) Signal(ctx context.Context, agent string, sig syscall.Signal) ([]runtime.Change, error) {
+	l, err := d.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(l.everything(), seen.runs) {
+		return nil, fault.New(fault.Failed, "flisk up starts it", "nothing runs that could get a signal")
+	}
+	if err := d.refuseOther(l); err != nil {
+		return nil, err
+	}
+	var victims []seen
+	for _, c := range l.agents {
+		if c.Agent == agent && c.State.Running && !c.State.Restarting {
+			victims = append(victims, c)
+		}
+	}
+	if len(victims) == 0 {
+		return nil, fault.New(fault.Failed, "flisk status shows what runs", "agent %q has no running process", agent)
+	}
+	changes, errs := make([]runtime.Change, len(victims)), make([]error, len(victims))
+	var all sync.WaitGroup
+	for i, c := range victims {
+		all.Go(func() { changes[i], errs[i] = signalAndStart(ctx, l.e, c, sig) })
+	}
+	all.Wait()
+	return changes, errors.Join(errs...)
+}
+
+func signalAndStart(ctx context.Context, e *engine, c seen, sig syscall.Signal) (runtime.Change, error) {
+	change := runtime.Change{Agent: c.Agent, Replica: c.Replica, Before: c.process()}
+	code, err := e.signalContainer(ctx, c.ID, sig)
+	if err != nil {
+		return change, err
+	}
+	change.Exit = exitOf(code)
+	ctx = context.WithoutCancel(ctx)
+	if err := e.startContainer(ctx, c.ID); err != nil {
+		return change, err
+	}
+	now, err := e.inspectContainer(ctx, c.ID)
+	if err != nil {
+		return change, err
+	}
+	change.After = seen{InspectResponse: now}.process()
+	if change.After == change.Before {
+		err = fmt.Errorf("process %d of %s still runs after signal %d", change.Before.PID, c.Replica, int(sig))
+	}
+	return change, err
+}

@@ -1,0 +1,247 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
+	"github.com/flisk-go/flisk/pkg/stack"
+)
+
+// Up implements runtime.Driver. Everything that can be known to be wrong is
+// said before anything is stopped or started.
+func (d *Driver) Up(ctx context.Context, p runtime.Progress) (runtime.Report, error) {
+	return d.converge(ctx, p, runtime.OpUp)
+}
+
+// Restart implements runtime.Driver.
+func (d *Driver) Restart(ctx context.Context, agent string, p runtime.Progress) (runtime.Report, error) {
+	if agent == "" {
+		return d.converge(ctx, p, runtime.OpRestart)
+	}
+	if err := d.knows([]string{agent}); err != nil {
+		return runtime.Report{}, err
+	}
+	return d.converge(ctx, p, runtime.OpRestart, agent)
+}
+
+// Plan implements runtime.Driver. What Up would refuse before it does anything
+// is refused here as well, except for what only doing it finds out.
+func (d *Driver) Plan(ctx context.Context, op runtime.Op, agents ...string) (runtime.Plan, error) {
+	l, err := d.look(ctx)
+	if err == nil {
+		err = d.refuseOther(l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if op == runtime.OpDown {
+		observed, err := d.observed(ctx, l)
+		return runtime.NewPlan(runtime.Desired{}, observed, op), err
+	}
+	if err := d.knows(agents); err != nil {
+		return nil, err
+	}
+	c, err := d.prepare(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	return c.plan(op, agents), nil
+}
+
+// knows refuses agents that are not in the stack.
+func (d *Driver) knows(agents []string) error {
+	for _, agent := range agents {
+		if !slices.ContainsFunc(d.o.Stack.Agents, func(a stack.Agent) bool { return a.Name == agent }) {
+			return fault.New(fault.Usage, "", "the project has no agent %q", agent)
+		}
+	}
+	return nil
+}
+
+// converge is Up or Restart.
+func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op, agents ...string) (runtime.Report, error) {
+	report, err := d.doConverge(ctx, p, op, agents)
+	if err != nil && ctx.Err() != nil {
+		err = fault.New(fault.Interrupted, "", "interrupted; what this run had started is stopped again: %w", context.Cause(ctx))
+	}
+	return report, err
+}
+
+// maxTries bounds how often up begins again because somebody writes the source
+// while it is built.
+const maxTries = 3
+
+func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.Op, agents []string) (report runtime.Report, err error) {
+	report = runtime.Report{Volume: d.o.Stack.Volume.Name}
+	l, release, err := d.begin(ctx, p)
+	if err != nil {
+		return report, err
+	}
+	defer release()
+	report.Place = d.volumePlace(l.e)
+	for tries := 1; ; tries++ {
+		c, err := d.prepare(ctx, l)
+		if err != nil {
+			return report, err
+		}
+		report.URL = c.d.o.Stack.Gateway.URL()
+		plan := c.plan(op, agents)
+		a := newApply(c, p)
+		err = a.run(ctx, plan)
+		if errors.Is(err, errSourceChanged) && tries < maxTries {
+			continue // builds come first, so nothing was started yet
+		}
+		if err == nil {
+			err = a.finish(ctx, plan.Changes())
+		}
+		report.Created = a.volumeMade
+		if err != nil {
+			return report, errors.Join(err, a.rollBack(ctx))
+		}
+		report.Changed, report.Replaced = plan.Changes(), a.replaced
+		return report, nil
+	}
+}
+
+// begin is how every change begins: alone, with a look at what there is, which
+// must not be another copy's. The caller releases what it holds.
+func (d *Driver) begin(ctx context.Context, p runtime.Progress) (l look, release func(), err error) {
+	if release, err = claim.Project(ctx, d.place.lock, p); err != nil {
+		return l, nil, err
+	}
+	if l, err = d.look(ctx); err == nil {
+		d.warn(l.e.warnings...)
+		err = d.refuseOther(l)
+	}
+	if err == nil {
+		err = l.removeReaders(ctx)
+	}
+	if err != nil {
+		release()
+		return l, nil, err
+	}
+	return l, release, nil
+}
+
+// course is what an up has to know before it does anything.
+type course struct {
+	d        *Driver // with the port that its stack has
+	look     look
+	target   target
+	observed runtime.Observed
+	volume   volumeState
+}
+
+// prepare checks everything that an up depends on, and changes nothing.
+func (d *Driver) prepare(ctx context.Context, l look) (c course, err error) {
+	c.look = l
+	if c.d, err = d.onItsPort(l); err != nil {
+		return c, err
+	}
+	if c.volume, err = d.checkVolume(ctx, l); err != nil {
+		return c, err
+	}
+	if c.target, err = c.d.target(ctx, c.volume.id, l.e.facts.Arch); err != nil {
+		return c, err
+	}
+	for _, v := range c.target.volumes {
+		if err := v.check(ctx, l.e); err != nil {
+			return c, err
+		}
+	}
+	if c.observed, err = d.observed(ctx, l); err != nil {
+		return c, err
+	}
+	if c.observed.Gateway != c.target.address {
+		ln, err := claim.Listen(c.d.o.Stack.Gateway)
+		if err != nil {
+			return c, err
+		}
+		if err := ln.Close(); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// check refuses a volume that is declared external and is not there.
+func (v declared) check(ctx context.Context, e *engine) error {
+	if !v.external {
+		return nil
+	}
+	_, err := e.inspectVolume(ctx, v.name)
+	if errors.Is(err, errNotFound) {
+		return fault.New(fault.Environment, "make it with `docker volume create`, or take external: true away", "the volume %q is declared external, and is not there", v.name)
+	}
+	return err
+}
+
+// plan is that of OpUp or OpRestart. A container that has stopped and does not
+// come back by itself is cleared away: its place is then empty like any other.
+func (c course) plan(op runtime.Op, agents []string) runtime.Plan {
+	observed := c.observed
+	observed.Replicas = nil
+	var stops runtime.Plan
+	for _, r := range c.observed.Replicas {
+		at, ok := c.look.at(runtime.Ref{Agent: r.Agent, Replica: r.Name, Generation: r.Generation})
+		if !ok || at.runs() {
+			observed.Replicas = append(observed.Replicas, r)
+			continue
+		}
+		stops = append(stops, runtime.Step{Do: runtime.Stop, Agent: r.Agent, Replica: r.Name, Generation: r.Generation, Cause: "its container has stopped"})
+	}
+	plan := runtime.NewPlan(c.target.desired(), observed, op, agents...)
+	builds := 0 // come first: one that fails stops nothing, and may be tried again
+	for builds < len(plan) && plan[builds].Do == runtime.Build {
+		builds++
+	}
+	return slices.Concat(plan[:builds], stops, plan[builds:])
+}
+
+// maxPort is the highest TCP port.
+const maxPort = 1<<16 - 1
+
+// onItsPort is the driver with the port that its stack has. For the project
+// itself that is what flisk.yaml says. An instance stays where it runs, else
+// goes back to where it was, else takes the project's port; where somebody else
+// has that, the next one that is free.
+func (d *Driver) onItsPort(l look) (*Driver, error) {
+	if d.o.Stack.Instance == "" {
+		return d, nil
+	}
+	known, err := d.memory().Read()
+	if err != nil {
+		return nil, err
+	}
+	on := &Driver{o: d.o, place: d.place, engine: l.e, warned: d.warned}
+	if known.Port != 0 {
+		on.o.Stack.Gateway.Port = known.Port
+	}
+	if g, ok := l.gateway(); ok {
+		_, port, err := net.SplitHostPort(g.address())
+		if err != nil {
+			return nil, err
+		}
+		on.o.Stack.Gateway.Port, err = strconv.Atoi(port)
+		return on, err
+	}
+	for first := on.o.Stack.Gateway.Port; on.o.Stack.Gateway.Port <= maxPort; on.o.Stack.Gateway.Port++ {
+		ln, err := net.Listen("tcp", claim.Address(on.o.Stack.Gateway))
+		if err == nil {
+			return on, ln.Close()
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			on.o.Stack.Gateway.Port = first // where that is said, and what to do
+			return on, nil
+		}
+	}
+	return nil, fault.New(fault.Environment, "set gateway.port in flisk.yaml to a lower one",
+		"there is no free port for instance %q", d.o.Stack.Instance)
+}
