@@ -68,7 +68,7 @@ func newWorld(t *testing.T) *world {
 		}
 	}
 	w.env = append(w.env,
-		"FLISK_HOME="+home, "FLISK_RUN_DIR="+run, "NO_COLOR=1",
+		"FLISK_HOME="+home, "FLISK_RUN_DIR="+run, "FLISK_RUNTIME=process", "NO_COLOR=1",
 		// No network: no proxy, no checksum database, no other toolchain, and
 		// no module cache that could stand in for one.
 		"GOPROXY=off", "GONOSUMDB=*", "GOSUMDB=off", "GOTOOLCHAIN=local", "GOMODCACHE="+filepath.Join(home, "modcache"))

@@ -21,8 +21,8 @@ import (
 // runs it with these arguments where the volume is mounted. The volume and the
 // agent are those of the environment.
 //
-//	sessions import [--agent NAME] [--agents A,B] [--skip-existing]
-//	    reads an export on stdin and prints a [checkpoint.ImportReport]
+//	sessions import [--agent NAME] [--agents A,B] [--skip-existing] [FILE]
+//	    reads an export, without FILE on stdin, and prints a [checkpoint.ImportReport]
 //	sessions rm [--agent NAME] SESSION…
 //	    prints a [checkpoint.RemovalReport]
 //
@@ -63,8 +63,8 @@ func (p process) importSessions(env turn.Env, args []string) int {
 	if flags.Parse(args) != nil {
 		return exitUsage
 	}
-	if flags.NArg() > 0 {
-		p.complain(fmt.Errorf("sessions import takes no argument %q: the export comes on stdin", flags.Arg(0)))
+	if flags.NArg() > 1 {
+		p.complain(fmt.Errorf("sessions import takes one file, and no %q", flags.Arg(1)))
 		return exitUsage
 	}
 	o.Agents = strings.Split(*agents, ",")
@@ -74,7 +74,7 @@ func (p process) importSessions(env turn.Env, args []string) int {
 			return exitUsage
 		}
 	}
-	from, size, err := p.stored()
+	from, size, err := p.export(flags.Arg(0))
 	if err != nil {
 		p.complain(err)
 		return exitEnv
@@ -97,9 +97,20 @@ func untilSignal() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 }
 
-// stored is what comes on stdin, in a file without a name: an export is read
-// twice.
-func (p process) stored() (*os.File, int64, error) {
+// export opens an export. What comes on stdin is copied into a file without a
+// name: it is read twice.
+func (p process) export(name string) (*os.File, int64, error) {
+	if name != "" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, 0, fmt.Errorf("cannot read the export: %w", err)
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return nil, 0, errors.Join(fmt.Errorf("cannot read the export: %w", err), f.Close())
+		}
+		return f, info.Size(), nil
+	}
 	f, err := os.CreateTemp("", "flisk-import-*")
 	if err != nil {
 		return nil, 0, fmt.Errorf("there is no place to copy the export to: %w", err)

@@ -73,7 +73,11 @@ func TestSessionsCommands(t *testing.T) {
 	if code, out, said = runCommand(t, to, export, "sessions", "import"); code != 1 || !strings.Contains(out, `"taken":[{"agent":"bot","session_id":"s1"`) || !strings.Contains(said, "exists") {
 		t.Errorf("a second time: exit %d, %s%s", code, out, said)
 	}
-	if code, out, said = runCommand(t, to, export, "sessions", "import", "--skip-existing"); code != 0 || !strings.Contains(out, `"imported":[]`) {
+	file := filepath.Join(t.TempDir(), "export")
+	if err := os.WriteFile(file, export, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, said = runCommand(t, to, nil, "sessions", "import", "--skip-existing", file); code != 0 || !strings.Contains(out, `"imported":[]`) {
 		t.Errorf("leaving out what is there: exit %d, %s%s", code, out, said)
 	}
 	if code, out, said = runCommand(t, to, export, "sessions", "import", "--agents", "bot,clerk", "--agent", "clerk"); code != 0 || !strings.Contains(out, `"agent":"clerk"`) {
@@ -112,7 +116,8 @@ func TestCommandsThatFail(t *testing.T) {
 		{empty, "", []string{"sessions"}, 2, "sessions"},
 		{empty, "no export", []string{"sessions", "import"}, 2, "not an export"},
 		{empty, "", []string{"sessions", "import", "--agent", "A B"}, 2, `"A B"`},
-		{empty, "", []string{"sessions", "import", "file"}, 2, "stdin"},
+		{empty, "", []string{"sessions", "import", "file", "another"}, 2, "another"},
+		{empty, "", []string{"sessions", "import", empty}, 3, empty},
 		{empty, "", []string{"sessions", "import", "--frob"}, 2, "frob"},
 		{empty, "", []string{"sessions", "rm"}, 2, "ids"},
 		{empty, "", []string{"sessions", "rm", "s1"}, 1, "s1"},

@@ -74,7 +74,7 @@ type chat struct {
 }
 
 func (a *app) newChat(ctx context.Context, o chatOptions) (*chat, error) {
-	p, err := a.look(nil)
+	p, err := a.look(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -186,7 +186,10 @@ func TestChatCtrlC(t *testing.T) {
 			In:  console.Input{Reader: in, Terminal: true},
 			Out: console.NewOutput(&stdout, options), Err: console.NewOutput(asked, options),
 		},
-		newDriver: func(*app, *project.Project, <-chan struct{}) (runtime.Driver, error) { return driver, nil },
+		environ: []string{"FLISK_HOME=/nonexistent/flisk"}, engineAnswers: answering(false),
+		newDriver: func(*app, project.Runtime, *project.Project, <-chan struct{}) (runtime.Driver, error) {
+			return driver, nil
+		},
 	}
 	say("slow\r")
 	if code := a.run(t.Context(), []string{"chat", "-C", projectDir(t, false), "-s", "s1"}); code != 0 {
@@ -236,7 +239,10 @@ func TestC13AChatEndsWithItsTerminal(t *testing.T) {
 				In:  console.Input{Reader: in, Terminal: true},
 				Out: console.NewOutput(prompted, options), Err: console.NewOutput(io.Discard, options),
 			},
-			newDriver: func(*app, *project.Project, <-chan struct{}) (runtime.Driver, error) { return driver, nil },
+			environ: []string{"FLISK_HOME=/nonexistent/flisk"}, engineAnswers: answering(false),
+			newDriver: func(*app, project.Runtime, *project.Project, <-chan struct{}) (runtime.Driver, error) {
+				return driver, nil
+			},
 		}
 		if _, err := hand.WriteString(line); err != nil {
 			t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 func Run(ctx context.Context, args []string, streams *console.Streams, environ []string) int {
 	defer catchBrokenPipes()()
 	a := &app{streams: streams, environ: environ}
-	a.newDriver, a.prover = (*app).processDriver, prove
+	a.newDriver, a.engineAnswers, a.prover = driverOf, engineAnswers, prove
 	return a.run(ctx, args)
 }
 
@@ -52,9 +52,12 @@ type app struct {
 	environ []string
 	global  globals
 
-	// newDriver makes the driver of a project; closing force ends a wait for a
-	// drain.
-	newDriver func(a *app, p *project.Project, force <-chan struct{}) (runtime.Driver, error)
+	// newDriver makes the driver of a project on a runtime; closing force ends a
+	// wait for a drain.
+	newDriver func(a *app, on project.Runtime, p *project.Project, force <-chan struct{}) (runtime.Driver, error)
+
+	// engineAnswers reports whether there is a Docker engine to use.
+	engineAnswers func(ctx context.Context, a *app, p *project.Project) bool
 
 	// prover verifies a project; see prove.
 	prover func(ctx context.Context, a *app, p proving) (VerifyJSON, error)

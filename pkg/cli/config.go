@@ -29,7 +29,7 @@ type ConfigJSON struct {
 	Instance string            `json:"instance,omitempty"` // as --instance says
 	Dir      string            `json:"dir"`                // absolute
 	File     string            `json:"file"`               // flisk.yaml, absolute
-	Runtime  project.Runtime   `json:"runtime"`            // "auto" or "process"; --runtime wins over the file
+	Runtime  project.Runtime   `json:"runtime"`            // "docker" or "process": what auto comes to
 	Gateway  GatewayJSON       `json:"gateway"`
 	Volume   ConfigVolumeJSON  `json:"volume"`
 	Agents   []ConfigAgentJSON `json:"agents"` // in the order of their names
@@ -92,7 +92,7 @@ func newConfig(a *app) *cobra.Command {
 }
 
 func runConfig(ctx context.Context, a *app) error {
-	o, err := a.open(nil)
+	o, err := a.open(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func runConfig(ctx context.Context, a *app) error {
 		return err
 	}
 	v := configOf(o.project, stack.Of(o.project, a.global.instance))
-	v.Runtime = cmp.Or(project.Runtime(a.global.runtime), v.Runtime)
+	v.Runtime = o.runtime
 	v.Gateway.URL = cmp.Or(observed.URL, v.Gateway.URL)
 	v.Volume = ConfigVolumeJSON{observed.Volume, observed.Place}
 	if a.global.json {

@@ -149,7 +149,7 @@ func (d *demo) makeRoom(a *app) error {
 	inner := *a
 	inner.environ = append(append([]string{}, a.environ...),
 		"FLISK_HOME="+filepath.Join(root, "home"), "FLISK_RUN_DIR="+filepath.Join(root, "run"))
-	inner.global.dir = d.dir
+	inner.global.dir, inner.global.runtime = d.dir, runtimeProcess
 	d.app = &inner
 	return nil
 }
@@ -181,7 +181,7 @@ func (d *demo) play(ctx context.Context) error {
 	return nil
 }
 
-func (d *demo) scaffold(context.Context) error {
+func (d *demo) scaffold(ctx context.Context) error {
 	d.command("flisk init bot")
 	port, err := freePort()
 	if err != nil {
@@ -193,7 +193,7 @@ func (d *demo) scaffold(context.Context) error {
 	}
 	d.port = port
 	d.say(fmt.Sprintf("%d files, one agent. For now it replies with what it remembers; a model call goes into turn.go.", made.Files))
-	d.opened, err = d.app.open(d.force)
+	d.opened, err = d.app.open(ctx, d.force)
 	return err
 }
 

@@ -36,9 +36,9 @@ func newDoctor(a *app) *cobra.Command {
 		Use:     "doctor",
 		Short:   "say what is missing, and how to mend it",
 		GroupID: groupMore,
-		Long: "Look at everything that flisk up depends on: flisk.yaml, the Go toolchain, the agents' directories, the " +
-			"port, the run directory, the volume. A line each, and below it how to mend what is wrong. Nothing is " +
-			"changed.\n\n" +
+		Long: "Look at everything that flisk up depends on: flisk.yaml, the runtime and why it is that one, the Go " +
+			"toolchain, the agents' directories, the port, the volume, the disk; on Docker the engine and why it is that " +
+			"one, and the images. A line each, and below it how to mend what is wrong. Nothing is changed.\n\n" +
 			"It exits with 3 when flisk up could not work.",
 		Example: examples(
 			"flisk doctor", "look at the project of this directory",
@@ -77,11 +77,8 @@ func runDoctor(ctx context.Context, a *app) error {
 // examine looks at one thing after another, each whatever became of the others.
 func (a *app) examine(ctx context.Context) []runtime.Finding {
 	p, warnings, err := project.Load(a.dir())
-	if err == nil {
-		err = a.onlyProcess(p.Runtime)
-	}
 	if err != nil {
-		return append(a.wrongProject(err), examineToolchain(ctx))
+		return append(a.wrongProject(err), examineToolchain(ctx, project.Process))
 	}
 	findings := []runtime.Finding{{
 		Subject: project.FileName, Level: runtime.Fine,
@@ -90,16 +87,42 @@ func (a *app) examine(ctx context.Context) []runtime.Finding {
 	for _, w := range warnings {
 		findings = append(findings, runtime.Finding{Subject: project.FileName, Level: runtime.Doubtful, Text: w.String(), Hint: "correct the file"})
 	}
-	findings = append(findings, examineToolchain(ctx))
+	on, err := a.chooseRuntime(ctx, p)
+	if err != nil {
+		return append(findings, asFinding("runtime", err))
+	}
+	findings = append(findings, a.examineRuntime(p, on), examineToolchain(ctx, on))
 	for _, agent := range stack.Of(p, a.global.instance).Agents {
-		findings = append(findings, examineAgent(ctx, p, agent))
+		findings = append(findings, examineAgent(ctx, p, on, agent))
 	}
 	findings = append(findings, examineLibrary(a, p)...)
-	driver, err := a.newDriver(a, p, nil)
+	driver, err := a.newDriver(a, on, p, nil)
 	if err != nil {
 		return append(findings, asFinding("run directory", err))
 	}
-	return append(findings, driver.Examine(ctx)...)
+	findings = append(findings, driver.Examine(ctx)...)
+	if err := a.refuseMove(ctx, &opened{project: p, runtime: on, driver: driver}); err != nil {
+		findings = append(findings, asFinding("conversations", err))
+	}
+	return findings
+}
+
+// examineRuntime says where the project runs, and why there.
+func (a *app) examineRuntime(p *project.Project, on project.Runtime) runtime.Finding {
+	why := "no Docker engine answers"
+	if on == project.Docker {
+		why = "a Docker engine answers"
+	}
+	known, _ := a.remembered(p) // chooseRuntime has read it
+	switch {
+	case a.global.runtime != "" && a.global.runtime != runtimeAuto:
+		why = "--runtime says so"
+	case p.Runtime != project.Auto:
+		why = project.FileName + " says so"
+	case known.Runtime != "":
+		why = "it ran there last"
+	}
+	return runtime.Finding{Subject: "runtime", Level: runtime.Fine, Text: string(on) + ": " + why}
 }
 
 // asFinding is an error that keeps up from working.
@@ -122,18 +145,25 @@ func (a *app) wrongProject(err error) (findings []runtime.Finding) {
 	return findings
 }
 
-func examineToolchain(ctx context.Context) runtime.Finding {
+// examineToolchain finds Go. Docker builds with the Dockerfile where there is
+// none, which takes a registry and longer.
+func examineToolchain(ctx context.Context, on project.Runtime) runtime.Finding {
 	const subject = "toolchain"
 	found, err := toolchain.Find(ctx)
 	if err != nil {
-		return asFinding(subject, err)
+		f := asFinding(subject, err)
+		if on == project.Docker {
+			f.Level, f.Text = runtime.Doubtful, f.Text+"; the Dockerfile builds the agents instead"
+		}
+		return f
 	}
 	return runtime.Finding{Subject: subject, Level: runtime.Fine, Text: found.Version + ", " + found.Path}
 }
 
-func examineAgent(ctx context.Context, p *project.Project, agent stack.Agent) runtime.Finding {
+func examineAgent(ctx context.Context, p *project.Project, on project.Runtime, agent stack.Agent) runtime.Finding {
 	subject := "agent " + agent.Name
-	if _, err := toolchain.Examine(ctx, toolchain.Options{Dir: agent.Dir, Root: p.Dir}); err != nil {
+	_, err := toolchain.Examine(ctx, toolchain.Options{Dir: agent.Dir, Root: p.Dir})
+	if err != nil && (on != project.Docker || asFault(err).Kind != fault.Environment) { // examineToolchain tells of the other
 		return asFinding(subject, err)
 	}
 	if _, err := p.SourceHash(agent.Name); err != nil {

@@ -18,42 +18,60 @@ import (
 // DownJSON is what "flisk down --json" prints.
 type DownJSON struct {
 	Project string     `json:"project"`
-	Changed bool       `json:"changed"` // false when nothing ran
-	Volume  VolumeJSON `json:"volume"`  // it is kept, always
+	Changed bool       `json:"changed"`           // false when nothing ran, and nothing was removed
+	Volume  VolumeJSON `json:"volume"`            // it is kept but with --volumes, and describes what was removed then
+	Removed []string   `json:"removed,omitempty"` // with --volumes: the volumes that are gone, for good
+}
+
+type downOptions struct {
+	dry     bool
+	volumes bool
 }
 
 func newDown(a *app) *cobra.Command {
-	var dry bool
+	var o downOptions
 	cmd := &cobra.Command{
 		Use:     "down",
 		Short:   "stop everything; keep every conversation",
 		GroupID: groupRun,
 		Long: "Stop the agents, then the gateway. Turns that were accepted are finished, saved and answered first. The " +
 			"volume with the conversations stays.\n\n" +
+			"With --volumes the project's volumes are removed as well, after their names and the number of " +
+			"conversations in them were shown and somebody said yes. There is no way back but an export that was made " +
+			"before. A volume that was made elsewhere stays.\n\n" +
 			"Ctrl-C while it waits goes on waiting and says so; a second one kills what is left. What was saved is " +
 			"safe either way.",
 		Example: examples(
 			"flisk down", "stop the project of this directory",
 			"flisk -C bot down", "stop the one in ./bot",
+			"flisk down --volumes", "remove its conversations, too, after a question",
 		),
 		Args: positional(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if dry {
-				return a.interruptible(cmd.Context(), func(ctx context.Context) error { return runDry(ctx, a, runtime.OpDown) })
+			if o.dry {
+				return a.interruptible(cmd.Context(), func(ctx context.Context) error {
+					return runDry(ctx, a, dryOptions{op: runtime.OpDown, volumes: o.volumes})
+				})
+			}
+			if o.volumes {
+				if err := a.interruptible(cmd.Context(), func(ctx context.Context) error { return confirmRemoval(ctx, a) }); err != nil {
+					return err
+				}
 			}
 			progress := a.progress()
 			return a.draining(cmd.Context(), progress, func(ctx context.Context) error {
-				return runDown(ctx, a, progress)
+				return runDown(ctx, a, o, progress)
 			})
 		},
 	}
-	bindDryRun(cmd, &dry)
+	cmd.Flags().BoolVar(&o.volumes, "volumes", false, "remove the conversations, too, for good")
+	bindDryRun(cmd, &o.dry)
 	return cmd
 }
 
 // runDown takes the end of ctx for force: a drain is not cut off by less.
-func runDown(ctx context.Context, a *app, progress *console.Progress) error {
-	o, err := a.look(ctx.Done())
+func runDown(ctx context.Context, a *app, do downOptions, progress *console.Progress) error {
+	o, err := a.look(ctx, ctx.Done())
 	if err != nil {
 		return err
 	}
@@ -61,26 +79,48 @@ func runDown(ctx context.Context, a *app, progress *console.Progress) error {
 	if err != nil {
 		return err
 	}
-	observed, err := o.driver.Observe(context.WithoutCancel(ctx))
+	seeing := context.WithoutCancel(ctx)
+	observed, err := o.driver.Observe(seeing)
 	if err != nil {
 		return err
 	}
-	volume := volumeOf(observed)
+	result := DownJSON{Project: o.project.Name, Changed: report.Changed, Volume: o.volumeOf(seeing, observed)}
+	if do.volumes {
+		if ctx.Err() != nil {
+			return fault.New(fault.Interrupted, "", "stopped by force; no volume was removed")
+		}
+		if result.Removed, err = o.removeVolumes(ctx, progress); err != nil {
+			return err
+		}
+		result.Changed = result.Changed || len(result.Removed) > 0
+	}
 	if a.global.json {
-		return a.printJSON(DownJSON{Project: o.project.Name, Changed: report.Changed, Volume: volume})
+		return a.printJSON(result)
 	}
-	stopped := console.Cell{Text: o.project.Name, Style: console.Strong}
-	if !report.Changed {
-		stopped = console.Cell{Text: "nothing to do: nothing of " + o.project.Name + " runs"}
+	a.printDown(result, report.Changed)
+	return nil
+}
+
+func (a *app) printDown(v DownJSON, stopped bool) {
+	cell := console.Cell{Text: v.Project, Style: console.Strong}
+	if !stopped {
+		cell = console.Cell{Text: "nothing to do: nothing of " + v.Project + " runs"}
 	}
-	if report.Changed && a.streams.Out.Terminal && a.streams.Err.Terminal {
+	if v.Changed && a.streams.Out.Terminal && a.streams.Err.Terminal {
 		fmt.Fprintln(a.streams.Out) // between the steps and what they led to
 	}
-	a.streams.Out.Fields(
-		console.Field{Label: "stopped", Value: stopped},
-		console.Field{Label: "kept", Value: console.Cell{Text: a.volumeLine(volume)}},
-	)
-	return nil
+	fields := []console.Field{{Label: "stopped", Value: cell}}
+	if len(v.Removed) == 0 {
+		fields = append(fields, console.Field{Label: "kept", Value: console.Cell{Text: a.volumeLine(v.Volume)}})
+	}
+	for _, name := range v.Removed {
+		text := "volume " + name
+		if name == v.Volume.Name {
+			text += ", with " + countSessions(v.Volume.Sessions)
+		}
+		fields = append(fields, console.Field{Label: "gone", Value: console.Cell{Text: text, Style: console.Warn}})
+	}
+	a.streams.Out.Fields(fields...)
 }
 
 // draining does work that a signal must not cut off: at the first one it says

@@ -6,15 +6,25 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/docker"
 	"github.com/flisk-go/flisk/pkg/runtime/process"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
+// driverOf makes the driver that runs a project on a runtime. It starts nothing
+// and connects to nothing.
+func driverOf(a *app, on project.Runtime, p *project.Project, force <-chan struct{}) (runtime.Driver, error) {
+	if on == project.Docker {
+		return a.dockerDriver(p, force)
+	}
+	return a.processDriver(p, force)
+}
+
 // processDriver makes the driver that runs a project as local processes.
 func (a *app) processDriver(p *project.Project, force <-chan struct{}) (runtime.Driver, error) {
-	home, err := process.DefaultHome(a.getenv)
+	home, err := a.home()
 	if err != nil {
-		return nil, fault.New(fault.Environment, "set FLISK_HOME to a directory of yours", "there is no place to keep anything: %w", err)
+		return nil, err
 	}
 	base, err := process.DefaultRunBase(a.getenv)
 	if err != nil {
@@ -32,6 +42,25 @@ func (a *app) processDriver(p *project.Project, force <-chan struct{}) (runtime.
 		Env:        a.environ,
 		SourceHash: p.SourceHash,
 		Force:      force,
+
+		LeaveAgents: a.global.yes,
+	})
+}
+
+// dockerDriver makes the driver that runs a project as containers.
+func (a *app) dockerDriver(p *project.Project, force <-chan struct{}) (*docker.Driver, error) {
+	home, err := a.home()
+	if err != nil {
+		return nil, err
+	}
+	return docker.New(docker.Options{
+		Stack:        stack.Of(p, a.global.instance),
+		Home:         home,
+		Surroundings: a.surroundings(),
+		Environ:      a.environ,
+		SourceHash:   p.SourceHash,
+		Force:        force,
+		Warn:         a.warn,
 
 		LeaveAgents: a.global.yes,
 	})

@@ -26,6 +26,7 @@ type StepJSON struct {
 	Replica    string         `json:"replica,omitempty"`
 	Generation int            `json:"generation,omitempty"` // counts the planned replacements of a replica
 	Serve      []string       `json:"serve,omitempty"`      // of "switch routes": REPLICA.GENERATION
+	Volume     string         `json:"volume,omitempty"`     // of "remove volume": its name
 	Cause      string         `json:"cause"`                // for people
 }
 
@@ -33,35 +34,53 @@ func bindDryRun(cmd *cobra.Command, dry *bool) {
 	cmd.Flags().BoolVar(dry, "dry-run", false, "print each step and its cause; change nothing, ask nothing")
 }
 
+// dryOptions say what is looked at.
+type dryOptions struct {
+	op      runtime.Op
+	agents  []string
+	volumes bool // of a down: that removes them, too
+}
+
 // runDry prints what an operation would do.
-func runDry(ctx context.Context, a *app, op runtime.Op, agents ...string) error {
+func runDry(ctx context.Context, a *app, do dryOptions) error {
 	open := a.open
-	if op == runtime.OpDown {
+	if do.op == runtime.OpDown {
 		open = a.look
 	}
-	o, err := open(nil)
+	o, err := open(ctx, nil)
 	if err != nil {
 		return err
 	}
-	for _, agent := range agents {
+	if do.op != runtime.OpDown {
+		if err := a.refuseMove(ctx, o); err != nil {
+			return err
+		}
+	}
+	for _, agent := range do.agents {
 		if _, err := o.agent(agent); err != nil {
 			return err
 		}
 	}
 	var first []genfile.Stale
-	if op != runtime.OpDown {
+	if do.op != runtime.OpDown {
 		change, err := stale(o.project)
 		if err != nil {
 			return err
 		}
 		first = change.Stale
 	}
-	plan, err := o.driver.Plan(ctx, op, agents...)
+	plan, err := o.driver.Plan(ctx, do.op, do.agents...)
 	if err != nil {
 		return err
 	}
+	var removed removal
+	if do.volumes {
+		if removed, err = o.removal(ctx); err != nil {
+			return err
+		}
+	}
 	if a.global.json {
-		return a.printJSON(planJSON(o.project.Name, first, plan))
+		return a.printJSON(planJSON(o.project.Name, first, plan, removed.names))
 	}
 	observed, err := o.driver.Observe(ctx)
 	if err != nil {
@@ -70,8 +89,8 @@ func runDry(ctx context.Context, a *app, op runtime.Op, agents ...string) error 
 	for _, left := range observed.Stale {
 		a.streams.Err.Note("first", console.Warn, "clear away what is left: "+left)
 	}
-	if len(plan) == 0 && len(first) == 0 {
-		a.streams.Out.Fields(console.Field{Label: "plan", Value: console.Cell{Text: nothingToDo(op, o.project.Name)}})
+	if len(plan)+len(first)+len(removed.names) == 0 {
+		a.streams.Out.Fields(console.Field{Label: "plan", Value: console.Cell{Text: nothingToDo(do.op, o.project.Name)}})
 		return nil
 	}
 	t := console.Table{Columns: []console.Column{{Title: "DO"}, {Title: "WITH"}, {Title: "BECAUSE"}}}
@@ -85,6 +104,11 @@ func runDry(ctx context.Context, a *app, op runtime.Op, agents ...string) error 
 			{Text: string(s.Do), Style: console.Strong}, {Text: s.Object()}, {Text: s.Cause, Style: console.Quiet},
 		})
 	}
+	for _, name := range removed.names {
+		t.Rows = append(t.Rows, []console.Cell{
+			{Text: string(removeVolume), Style: console.Strong}, {Text: name}, {Text: removalCause, Style: console.Quiet},
+		})
+	}
 	a.streams.Out.Table(t)
 	return nil
 }
@@ -96,11 +120,16 @@ func nothingToDo(op runtime.Op, project string) string {
 	return "nothing to do: it runs as flisk.yaml says"
 }
 
-// writeFile is the step before those of a runtime.
-const writeFile runtime.Action = "write"
+// The steps before and after those of a runtime.
+const (
+	writeFile    runtime.Action = "write"
+	removeVolume runtime.Action = "remove volume"
+)
 
-func planJSON(project string, first []genfile.Stale, plan runtime.Plan) PlanJSON {
-	v := PlanJSON{Project: project, Changes: plan.Changes() || len(first) > 0, Steps: []StepJSON{}}
+const removalCause = "it is asked for, for good"
+
+func planJSON(project string, first []genfile.Stale, plan runtime.Plan, removed []string) PlanJSON {
+	v := PlanJSON{Project: project, Changes: plan.Changes() || len(first)+len(removed) > 0, Steps: []StepJSON{}}
 	for _, s := range first {
 		v.Steps = append(v.Steps, StepJSON{Do: writeFile, File: s.Path, Cause: s.Cause})
 	}
@@ -110,6 +139,9 @@ func planJSON(project string, first []genfile.Stale, plan runtime.Plan) PlanJSON
 			step.Serve = append(step.Serve, ref.String())
 		}
 		v.Steps = append(v.Steps, step)
+	}
+	for _, name := range removed {
+		v.Steps = append(v.Steps, StepJSON{Do: removeVolume, Volume: name, Cause: removalCause})
 	}
 	return v
 }

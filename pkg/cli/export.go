@@ -52,6 +52,8 @@ type exportOptions struct {
 	file     string // "" and "-" are stdout
 }
 
+func (o exportOptions) toFile() bool { return o.file != "" && o.file != "-" }
+
 func newSessionsExport(a *app) *cobra.Command {
 	var o exportOptions
 	cmd := &cobra.Command{
@@ -89,23 +91,23 @@ func runSessionsExport(ctx context.Context, a *app, o exportOptions) error {
 			return fault.New(fault.Usage, "see "+a.command("sessions list"), "cannot export it: %w", err)
 		}
 	}
-	toFile := o.file != "" && o.file != "-"
-	if a.global.json && !toFile {
+	if a.global.json && !o.toFile() {
 		return fault.New(fault.Usage, "name a file with -o FILE, or leave --json away", "the export itself goes to stdout, and with --json its description does, too")
 	}
-	p, err := a.look(nil)
+	p, err := a.look(ctx, nil)
 	if err != nil {
 		return err
 	}
-	v, err := p.volume(ctx)
-	if err != nil {
-		return err
-	}
+	return p.withVolume(ctx, func(v sessionVolume) error { return a.exportFrom(ctx, p, v, o) })
+}
+
+// exportFrom exports what is asked for from a volume.
+func (a *app) exportFrom(ctx context.Context, p *opened, v sessionVolume, o exportOptions) error {
 	rows, err := a.toExport(ctx, p, v, o)
 	if err != nil {
 		return err
 	}
-	if !toFile {
+	if !o.toFile() {
 		out := a.streams.Out.Raw()
 		if a.streams.Out.ForPeople() {
 			out = &harmless{out: a.streams.Out}

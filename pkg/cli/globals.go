@@ -23,8 +23,7 @@ type globals struct {
 	instance string
 }
 
-// The values of --runtime. Docker is known, and not offered before there is such
-// a runtime.
+// The values of --runtime.
 const (
 	runtimeAuto    = "auto"
 	runtimeProcess = "process"
@@ -36,7 +35,7 @@ func (g *globals) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&g.json, "json", false, "print one JSON value on stdout (an error: one on stderr)")
 	flags.BoolVar(&g.noInput, "no-input", false, "never ask; what would need an answer is refused")
 	flags.BoolVarP(&g.yes, "yes", "y", false, "answer every question with yes")
-	flags.StringVar(&g.runtime, "runtime", "", "the `RUNTIME` to use: auto or process")
+	flags.StringVar(&g.runtime, "runtime", "", "where to run: docker, process, or auto, which finds out (`RUNTIME`)")
 	flags.StringVar(&g.instance, "instance", "", "work on a second copy of the project, called `NAME`: own conversations, own port")
 }
 
@@ -71,7 +70,7 @@ func (g *globals) fromEnvironment(flags *pflag.FlagSet, getenv func(string) stri
 	}
 	names := []string{runtimeAuto, runtimeProcess, runtimeDocker}
 	if g.runtime != "" && !slices.Contains(names, g.runtime) {
-		return fault.New(fault.Usage, "use auto or process", "there is no runtime %q", g.runtime)
+		return fault.New(fault.Usage, "use docker, process or auto", "there is no runtime %q", g.runtime)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,18 +64,9 @@ func newSessionsImport(a *app) *cobra.Command {
 }
 
 func runSessionsImport(ctx context.Context, a *app, o importOptions) error {
-	p, err := a.look(nil)
+	p, err := a.look(ctx, nil)
 	if err != nil {
 		return err
-	}
-	v, err := p.volume(ctx)
-	if err != nil {
-		return err
-	}
-	if o.agent != "" {
-		if o.agent, err = p.agent(o.agent, v.agents...); err != nil {
-			return err
-		}
 	}
 	from, size, closeFrom, err := a.importSource(ctx, o.file)
 	if err != nil {
@@ -90,164 +80,72 @@ func runSessionsImport(ctx context.Context, a *app, o importOptions) error {
 	if err != nil {
 		return importFault(ctx, err)
 	}
-	i := importing{a: a, opened: p, volume: v, export: export, options: o}
-	if err := i.plan(ctx); err != nil {
-		return err
-	}
-	end = progress.Wait("importing " + console.Count(len(i.todo), "session"))
-	err = i.run(ctx)
-	end()
+	volume, report, err := p.importAll(ctx, progress, export, io.NewSectionReader(from, 0, size), checkpoint.ImportOptions{
+		Agent: o.agent, Agents: p.project.AgentNames(), Skip: o.skip,
+	})
 	if err != nil {
-		return err
+		return p.notImported(volume, report, err)
 	}
+	result := ImportJSON{Imported: importedRows(report.Imported), Skipped: importedRows(report.Skipped)}
 	if a.global.json {
-		return a.printJSON(i.result)
+		return a.printJSON(result)
 	}
-	i.print()
+	a.printImport(result, volume)
 	return nil
 }
 
-// importing is one import: what shall be done, and what was.
-type importing struct {
-	a       *app
-	opened  *opened
-	volume  sessionVolume
-	export  *checkpoint.Export
-	options importOptions
-
-	todo   []int // of the export's sessions
-	result ImportJSON
+func importedRows(sessions []checkpoint.ImportedSession) []ImportedRowJSON {
+	rows := []ImportedRowJSON{}
+	for _, s := range sessions {
+		rows = append(rows, ImportedRowJSON{s.Agent, s.Session, s.Turns})
+	}
+	return rows
 }
 
-// target is whose a session of the export becomes.
-func (i *importing) target(s checkpoint.ExportedSession) string {
-	return cmp.Or(i.options.agent, s.Agent)
-}
-
-// plan decides about every session before anything is written.
-func (i *importing) plan(ctx context.Context) error {
-	i.result = ImportJSON{Imported: []ImportedRowJSON{}, Skipped: []ImportedRowJSON{}}
-	taken := map[string]map[string]bool{} // by agent
-	var refused []string
-	for n, s := range i.export.Sessions() {
-		agent := i.target(s)
-		ids := taken[agent]
-		if ids == nil {
-			var err error
-			if ids, err = i.ids(ctx, agent); err != nil {
-				return err
-			}
-			taken[agent] = ids
+// notImported words why sessions were not imported.
+func (o *opened) notImported(volume string, report checkpoint.ImportReport, err error) error {
+	switch {
+	case report.Unknown != "":
+		f, _ := errors.AsType[*fault.Fault](o.noAgent(report.Unknown, report.Known))
+		return fault.New(fault.Usage, "give the sessions to an agent that there is with --agent; "+f.Hint, "nothing was imported: %w", f)
+	case len(report.Taken) > 0:
+		what, exist := "session", "exists"
+		if len(report.Taken) > 1 {
+			what, exist = "sessions", "exist"
 		}
-		row := ImportedRowJSON{agent, s.Session, s.Turns}
-		switch {
-		case !ids[s.Session]:
-			ids[s.Session] = true
-			i.todo = append(i.todo, n)
-		case i.options.skip:
-			i.result.Skipped = append(i.result.Skipped, row)
-		default:
-			refused = append(refused, s.Session)
-		}
-	}
-	if len(refused) == 0 {
-		return nil
-	}
-	what, exist := "session", "exists"
-	if len(refused) > 1 {
-		what, exist = "sessions", "exist"
-	}
-	return fault.New(fault.Failed, "--skip-existing imports the others; flisk sessions rm makes room, for good",
-		"nothing was imported: %s %s %s already", what, someQuoted(refused, 3), exist)
-}
-
-// ids are those that an agent has.
-func (i *importing) ids(ctx context.Context, agent string) (map[string]bool, error) {
-	if _, err := i.opened.agent(agent, i.volume.agents...); err != nil {
-		f, _ := errors.AsType[*fault.Fault](err)
-		return nil, fault.New(fault.Usage, "give the sessions to an agent that there is with --agent; "+f.Hint, "nothing was imported: %w", err)
-	}
-	rows, err := i.volume.sessions(ctx, agent)
-	ids := map[string]bool{}
-	for _, row := range rows {
-		ids[row.ID] = true
-	}
-	return ids, err
-}
-
-// run imports what was planned, a session at a time. What was imported before
-// an error stays: somebody may use it already.
-func (i *importing) run(ctx context.Context) (err error) {
-	if len(i.todo) == 0 {
-		return nil
-	}
-	if _, _, err := checkpoint.InitVolume(i.volume.place); err != nil {
-		return fault.New(fault.Environment, "FLISK_HOME says where volumes are", "cannot use the volume %q: %w", i.volume.name, err)
-	}
-	stores := map[string]*checkpoint.File{}
-	defer func() {
-		for _, store := range stores {
-			err = errors.Join(err, store.Close())
-		}
-	}()
-	for _, n := range i.todo { // all, before the first session is written
-		agent := i.target(i.export.Sessions()[n])
-		if stores[agent] == nil {
-			if stores[agent], err = i.volume.store(agent); err != nil {
-				return err
-			}
-		}
-	}
-	for at, n := range i.todo {
-		s := i.export.Sessions()[n]
-		agent := i.target(s)
-		row := ImportedRowJSON{agent, s.Session, s.Turns}
-		err := stores[agent].Import(ctx, i.export, n)
-		switch {
-		case err == nil:
-			i.result.Imported = append(i.result.Imported, row)
-		case errors.Is(err, checkpoint.ErrSessionExists) && i.options.skip: // since it was planned
-			i.result.Skipped = append(i.result.Skipped, row)
-		default:
-			return i.stopped(i.todo[at:], err)
-		}
-	}
-	return nil
-}
-
-// stopped tells of an import that ended before the sessions left.
-func (i *importing) stopped(left []int, err error) error {
-	if len(i.result.Imported) == 0 {
-		return fault.New(storeKind(err), "", "nothing was imported: %w", err)
+		return fault.New(fault.Failed, "--skip-existing imports the others; flisk sessions rm makes room, for good",
+			"nothing was imported: %s %s %s already", what, someQuoted(sessionIDs(report.Taken), 3), exist)
+	case len(report.Imported) == 0:
+		return fault.New(storeKind(err), "", "nothing was imported into %q: %w", volume, err)
 	}
 	f := fault.New(storeKind(err), "the same command with --skip-existing imports the others",
-		"%d of %s were imported, and then: %w", len(i.result.Imported), console.Count(len(i.todo), "session"), err)
-	var done, missing []string
-	for _, s := range i.result.Imported {
-		done = append(done, s.ID)
-	}
-	for _, n := range left {
-		missing = append(missing, i.export.Sessions()[n].Session)
-	}
+		"%d of %s were imported, and then: %w", len(report.Imported), console.Count(len(report.Imported)+len(report.Left), "session"), err)
 	const shown = 20
-	f.Detail = "imported: " + someQuoted(done, shown) + "\nnot imported: " + someQuoted(missing, shown)
+	f.Detail = "imported: " + someQuoted(sessionIDs(report.Imported), shown) + "\nnot imported: " + someQuoted(sessionIDs(report.Left), shown)
 	return f
 }
 
-func (i *importing) print() {
+func sessionIDs(sessions []checkpoint.ImportedSession) (ids []string) {
+	for _, s := range sessions {
+		ids = append(ids, s.Session)
+	}
+	return ids
+}
+
+func (a *app) printImport(result ImportJSON, volume string) {
 	turns := 0
-	for _, s := range i.result.Imported {
+	for _, s := range result.Imported {
 		turns += s.Turns
 	}
 	done := console.Cell{Text: "nothing: there was nothing to do"}
-	if n := len(i.result.Imported); n > 0 {
+	if n := len(result.Imported); n > 0 {
 		done = console.Cell{Text: console.Count(n, "session") + ", " + console.Count(turns, "turn"), Style: console.Good}
 	}
 	fields := []console.Field{{Label: "imported", Value: done}}
-	if n := len(i.result.Skipped); n > 0 {
+	if n := len(result.Skipped); n > 0 {
 		fields = append(fields, console.Field{Label: "skipped", Value: console.Cell{Text: console.Count(n, "session") + " that existed already", Style: console.Warn}})
 	}
-	i.a.streams.Out.Fields(append(fields, console.Field{Label: "into", Value: console.Cell{Text: i.volume.name}, Shrink: console.Middle})...)
+	a.streams.Out.Fields(append(fields, console.Field{Label: "into", Value: console.Cell{Text: volume}, Shrink: console.Middle})...)
 }
 
 // importFault words why an export cannot be used.

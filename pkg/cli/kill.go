@@ -47,7 +47,7 @@ func newKill(a *app) *cobra.Command {
 }
 
 func runKill(ctx context.Context, a *app, agent string) error {
-	o, err := a.look(nil)
+	o, err := a.look(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func newLogs(a *app) *cobra.Command {
 }
 
 func runLogs(ctx context.Context, a *app, o logsOptions) error {
-	p, err := a.look(nil)
+	p, err := a.look(ctx, nil)
 	if err != nil {
 		return err
 	}

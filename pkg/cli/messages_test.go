@@ -90,8 +90,6 @@ func TestMessages(t *testing.T) {
 		{code: 2, args: "status -C EMPTY/nix"},
 		{code: 2, args: "up -C WRONG"},
 		{code: 2, args: "config -C WRONG"},
-		{code: 3, args: "up -C ONE --runtime docker"},
-		{code: 3, args: "status -C ONE --runtime docker"},
 
 		{code: 3, driver: nothing, args: "turn hello -C ONE"},
 		{code: 3, driver: nothing, args: "chat -C ONE"},
@@ -116,6 +114,7 @@ func TestMessages(t *testing.T) {
 		{code: 1, driver: nothing, args: "sessions import EXPORT -C ONE --agent bot"}, // s1 of bot and of clerk
 		{code: 1, driver: volume(t), args: "sessions import EXPORT -C TWO"},
 		{code: 2, driver: volume(t), args: "sessions rm s1 -C ONE"},
+		{code: 2, driver: volume(t), args: "down -C ONE --volumes"},
 		{code: 2, driver: volume(t), args: "sessions rm s1 -C ONE --no-input"},
 		{code: 1, driver: volume(t), args: "sessions rm s1 nix -C ONE --yes"},
 		{code: 1, driver: volume(t), args: "sessions export nix -C ONE -o OUT"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -14,13 +15,14 @@ import (
 // opened is a project that a command works on.
 type opened struct {
 	project *project.Project
+	runtime project.Runtime // process or docker
 	driver  runtime.Driver
 	partly  bool // flisk.yaml is wrong: project is what could be read of it
 }
 
 // open loads the project of --chdir, or of the working directory, and the driver
 // of its runtime. Closing force ends a wait for a drain; nil never does.
-func (a *app) open(force <-chan struct{}) (*opened, error) {
+func (a *app) open(ctx context.Context, force <-chan struct{}) (*opened, error) {
 	p, warnings, err := project.Load(a.dir())
 	if err != nil {
 		return nil, err
@@ -28,20 +30,21 @@ func (a *app) open(force <-chan struct{}) (*opened, error) {
 	for _, w := range warnings {
 		a.warn(w.String())
 	}
-	if err := a.onlyProcess(p.Runtime); err != nil {
-		return nil, err
-	}
-	driver, err := a.newDriver(a, p, force)
+	on, err := a.chooseRuntime(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	return &opened{project: p, driver: driver}, nil
+	driver, err := a.newDriver(a, on, p, force)
+	if err != nil {
+		return nil, err
+	}
+	return &opened{project: p, runtime: on, driver: driver}, nil
 }
 
 // look is open for commands that look at what there is, or stop it: what runs
 // and what is on disk do not depend on what flisk.yaml says now, so a mistake in
 // it is one line of warning.
-func (a *app) look(force <-chan struct{}) (*opened, error) {
+func (a *app) look(ctx context.Context, force <-chan struct{}) (*opened, error) {
 	p, warnings, err := project.Load(a.dir())
 	partly := false
 	if problems, ok := errors.AsType[project.Problems](err); ok {
@@ -56,17 +59,15 @@ func (a *app) look(force <-chan struct{}) (*opened, error) {
 	for _, w := range warnings {
 		a.warn(w.String())
 	}
-	if p.Runtime == project.Docker && a.global.runtime == "" {
-		a.warn(project.FileName + " names a runtime that is not in this version of flisk; see " + a.command("up"))
-	}
-	if err := a.onlyProcess(project.Process); err != nil {
-		return nil, err
-	}
-	driver, err := a.newDriver(a, p, force)
+	on, err := a.lookAtRuntime(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	return &opened{p, driver, partly}, nil
+	driver, err := a.newDriver(a, on, p, force)
+	if err != nil {
+		return nil, err
+	}
+	return &opened{p, on, driver, partly}, nil
 }
 
 func (a *app) dir() string {
@@ -81,19 +82,6 @@ func (a *app) warn(text string) {
 	if !a.global.json {
 		a.streams.Err.Note("warning", console.Warn, text)
 	}
-}
-
-// onlyProcess refuses what this version cannot run. --runtime wins over the
-// project's own choice.
-func (a *app) onlyProcess(chosen project.Runtime) error {
-	if a.global.runtime != "" {
-		chosen = project.Runtime(a.global.runtime)
-	}
-	if chosen == project.Docker {
-		return fault.New(fault.Environment, "run it as local processes: --runtime process",
-			"the docker runtime is not in this version of flisk")
-	}
-	return nil
 }
 
 // command is a command line that does something to the same project, to be
@@ -125,11 +113,16 @@ func (o *opened) agent(name string, more ...string) (string, error) {
 	case slices.Contains(names, name):
 		return name, nil
 	}
+	return "", o.noAgent(name, names)
+}
+
+// noAgent says that there is no such agent among those that there are.
+func (o *opened) noAgent(name string, names []string) error {
 	hint := "it has: " + strings.Join(names, ", ")
 	if near := fault.Nearest(name, names); near != "" {
 		hint = "did you mean " + `"` + near + `"?`
 	}
-	return "", fault.New(fault.Usage, hint, "project %q has no agent %q", o.project.Name, name)
+	return fault.New(fault.Usage, hint, "project %q has no agent %q", o.project.Name, name)
 }
 
 // agents are those of flisk.yaml and more, sorted.

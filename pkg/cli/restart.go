@@ -51,7 +51,7 @@ func newRestart(a *app) *cobra.Command {
 			agent := strings.Join(args, "")
 			return a.interruptible(cmd.Context(), func(ctx context.Context) error {
 				if dry {
-					return runDry(ctx, a, runtime.OpRestart, args...)
+					return runDry(ctx, a, dryOptions{op: runtime.OpRestart, agents: args})
 				}
 				return runRestart(ctx, a, agent)
 			})
@@ -62,7 +62,7 @@ func newRestart(a *app) *cobra.Command {
 }
 
 func runRestart(ctx context.Context, a *app, agent string) error {
-	o, err := a.open(nil)
+	o, err := a.open(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -70,6 +70,9 @@ func runRestart(ctx context.Context, a *app, agent string) error {
 		if agent, err = o.agent(agent); err != nil {
 			return err
 		}
+	}
+	if err := a.refuseMove(ctx, o); err != nil {
+		return err
 	}
 	steps := &recorder{Progress: a.progress()}
 	if _, err := regenerate(o.project, steps); err != nil {

@@ -53,45 +53,31 @@ func newSessionsRm(a *app) *cobra.Command {
 }
 
 func runSessionsRm(ctx context.Context, a *app, agent string, ids []string) error {
-	v, agent, err := a.named(ctx, "remove", agent, ids...)
-	if err != nil {
-		return err
-	}
-	going, err := a.going(ctx, v, agent, ids)
-	if err != nil {
-		return err
-	}
-	if !a.global.yes && !a.global.json {
-		a.printGoing(going)
-	}
-	question := fmt.Sprintf("remove these %d sessions of agent %s for good?", len(going), agent)
-	if len(going) == 1 {
-		question = fmt.Sprintf("remove session %s of agent %s for good?", going[0].ID, agent)
-	}
-	if err := a.confirm(ctx, question, "nothing was removed"); err != nil {
-		return err
-	}
-	store, err := v.store(agent)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	progress := a.progress()
-	removed := RemovedJSON{Agent: agent, Removed: []RemovedRowJSON{}}
-	for _, s := range going {
-		done := progress.Wait("waiting for session " + s.ID)
-		err := store.Delete(ctx, s.ID)
-		done()
-		if err != nil && !errors.Is(err, checkpoint.ErrNoSession) { // gone since: as it was wanted
-			return fault.New(storeKind(err), "", "%d of %d sessions were removed, the others are as they were: %w", len(removed.Removed), len(going), err)
+	return a.named(ctx, "remove", agent, ids, func(o *opened, v sessionVolume, agent string) error {
+		going, err := a.going(ctx, v, agent, ids)
+		if err != nil {
+			return err
 		}
-		removed.Removed = append(removed.Removed, s)
-	}
-	if a.global.json {
-		return a.printJSON(removed)
-	}
-	a.streams.Out.Fields(console.Field{Label: "removed", Value: console.Cell{Text: console.Count(len(going), "session")}})
-	return nil
+		if !a.global.yes && !a.global.json {
+			a.printGoing(going)
+		}
+		question := fmt.Sprintf("remove these %d sessions of agent %s for good?", len(going), agent)
+		if len(going) == 1 {
+			question = fmt.Sprintf("remove session %s of agent %s for good?", going[0].ID, agent)
+		}
+		if err := a.confirm(ctx, question, "nothing was removed"); err != nil {
+			return err
+		}
+		report, err := o.removeSessions(ctx, a.progress(), v, agent, going)
+		if err != nil {
+			return fault.New(storeKind(err), "", "%d of %d sessions were removed, the others are as they were: %w", len(report.Removed), len(going), err)
+		}
+		if a.global.json {
+			return a.printJSON(RemovedJSON{Agent: agent, Removed: going})
+		}
+		a.streams.Out.Fields(console.Field{Label: "removed", Value: console.Cell{Text: countSessions(len(going))}})
+		return nil
+	})
 }
 
 // going looks at the sessions that shall go. One that is not there is an error
@@ -105,7 +91,7 @@ func (a *app) going(ctx context.Context, v sessionVolume, agent string, ids []st
 		return nil, a.noSession(agent, ids[0])
 	}
 	defer r.Close()
-	var rows []RemovedRowJSON
+	rows := []RemovedRowJSON{}
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
 			continue
@@ -134,26 +120,4 @@ func (a *app) printGoing(rows []RemovedRowJSON) {
 		t.Rows = append(t.Rows, []console.Cell{id, {Text: turns}, {Text: size}})
 	}
 	a.streams.Err.Table(t)
-}
-
-// store opens the sessions of an agent for writing, through the locks that
-// running agents use. The volume must be there.
-func (v sessionVolume) store(agent string) (*checkpoint.File, error) {
-	id, err := checkpoint.VolumeID(v.place)
-	if err != nil {
-		return nil, v.unreadable(err)
-	}
-	store, err := checkpoint.Open(v.place, checkpoint.Options{Agent: agent, ExpectVolume: id})
-	if err != nil {
-		return nil, fault.New(fault.Environment, "", "cannot write to the volume %q: %w", v.name, err)
-	}
-	return store, nil
-}
-
-// storeKind says whether a failed write is the environment's fault.
-func storeKind(err error) fault.Kind {
-	if errors.Is(err, checkpoint.ErrNoSpace) || errors.Is(err, checkpoint.ErrReadOnly) {
-		return fault.Environment
-	}
-	return fault.Failed
 }

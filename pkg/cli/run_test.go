@@ -373,13 +373,6 @@ func TestAWrongFileKeepsNobodyFromLookingAndStopping(t *testing.T) {
 			t.Errorf("up: %+v", got)
 		}
 	}
-	docker := broken("gateway:", "runtime: docker\ngateway:")
-	if got := (run{driver: driver()}).do(t, "status", "-C", docker); got.code != 0 || strings.Count(got.err, "warning: ") != 1 {
-		t.Errorf("status with runtime docker: %+v", got)
-	}
-	if got := (run{}).do(t, "up", "-C", docker); got.code != 3 {
-		t.Errorf("up with runtime docker: %+v", got)
-	}
 	nameless := broken("id: 9f2c41d07a3e", "id:")
 	if got := (run{}).do(t, "status", "-C", nameless); got.code != 2 || !strings.HasPrefix(got.err, "flisk: flisk.yaml:3:4: id is empty\n") {
 		t.Errorf("status without an id: %+v", got)
@@ -452,7 +445,8 @@ func TestAReaderThatWentAwayIsNoFailure(t *testing.T) {
 				Out: console.NewOutput(&gonePipe{}, console.OutputOptions{}),
 				Err: console.NewOutput(&stderr, console.OutputOptions{}),
 			},
-			newDriver: func(*app, *project.Project, <-chan struct{}) (runtime.Driver, error) { return d, nil },
+			environ: []string{"FLISK_HOME=/nonexistent/flisk"}, engineAnswers: answering(false),
+			newDriver: func(*app, project.Runtime, *project.Project, <-chan struct{}) (runtime.Driver, error) { return d, nil },
 		}
 		if code := a.run(t.Context(), append(args, "-C", dir)); code != 141 || strings.Contains(stderr.String(), "flisk:") {
 			t.Errorf("%q: code %d, stderr %q", args, code, stderr.String())
@@ -466,8 +460,9 @@ func TestAReaderThatWentAwayIsNoFailure(t *testing.T) {
 		return fmt.Errorf("write: %w", syscall.EPIPE)
 	}
 	a := &app{
-		streams:   &console.Streams{Out: console.NewOutput(&gonePipe{}, console.OutputOptions{}), Err: console.NewOutput(&stderr, console.OutputOptions{})},
-		newDriver: func(*app, *project.Project, <-chan struct{}) (runtime.Driver, error) { return d, nil },
+		streams: &console.Streams{Out: console.NewOutput(&gonePipe{}, console.OutputOptions{}), Err: console.NewOutput(&stderr, console.OutputOptions{})},
+		environ: []string{"FLISK_HOME=/nonexistent/flisk"}, engineAnswers: answering(false),
+		newDriver: func(*app, project.Runtime, *project.Project, <-chan struct{}) (runtime.Driver, error) { return d, nil },
 	}
 	if code := a.run(t.Context(), []string{"logs", "-C", dir}); code != 1 || !strings.Contains(stderr.String(), "broken pipe") {
 		t.Errorf("another error: code %d, stderr %q", code, stderr.String())

@@ -117,32 +117,45 @@ func newSessionsShow(a *app) *cobra.Command {
 
 // sessionVolume is a volume that is looked at.
 type sessionVolume struct {
-	name, place string
-	agents      []string // that the volume knows, whether flisk.yaml names them or not
+	name   string
+	place  string   // where its files can be read: itself, or a copy; "" when it is not there yet
+	agents []string // that the volume knows, whether flisk.yaml names them or not
 }
 
-// volume finds the project's volume. One that is not there yet knows no agents.
-func (o *opened) volume(ctx context.Context) (sessionVolume, error) {
+// withVolume calls look with the project's volume. One that is not there yet knows
+// no agents.
+func (o *opened) withVolume(ctx context.Context, look func(sessionVolume) error) error {
 	observed, err := o.driver.Observe(ctx)
 	if err != nil {
-		return sessionVolume{}, err
+		return err
 	}
-	v := sessionVolume{name: observed.Volume, place: observed.Place}
-	names, err := checkpoint.Agents(v.place)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return v, v.unreadable(err)
-	}
-	for _, name := range names {
-		if turn.ValidAgent(name) {
-			v.agents = append(v.agents, name)
+	looked := false
+	at := func(dir string) error {
+		looked = true
+		v := sessionVolume{name: observed.Volume, place: dir}
+		names, err := checkpoint.Agents(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return v.unreadable(err)
 		}
+		for _, name := range names {
+			if turn.ValidAgent(name) {
+				v.agents = append(v.agents, name)
+			}
+		}
+		return look(v)
 	}
-	return v, nil
+	if err := o.atVolume(ctx, observed.Place, at); looked || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return look(sessionVolume{name: observed.Volume})
 }
 
 // reader opens the sessions of an agent, or nil when the volume is not there
 // yet.
 func (v sessionVolume) reader(agent string) (*checkpoint.Reader, error) {
+	if v.place == "" {
+		return nil, nil
+	}
 	r, err := checkpoint.OpenReader(v.place, agent)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -158,32 +171,34 @@ func (v sessionVolume) unreadable(err error) error {
 }
 
 func runSessionsList(ctx context.Context, a *app, agent string, now time.Time) error {
-	o, err := a.look(nil)
+	o, err := a.look(ctx, nil)
 	if err != nil {
 		return err
-	}
-	v, err := o.volume(ctx)
-	if err != nil {
-		return err
-	}
-	agents := o.agents(v.agents...)
-	columns := o.project.AgentNames() // an agent with neither a line in flisk.yaml nor a session is no news
-	if agent != "" {
-		if agent, err = o.agent(agent, v.agents...); err != nil {
-			return err
-		}
-		agents, columns = []string{agent}, nil
 	}
 	list := SessionsJSON{Sessions: []SessionRowJSON{}}
-	for _, agent := range agents {
-		rows, err := v.sessions(ctx, agent)
-		if err != nil {
-			return err
+	columns := o.project.AgentNames() // an agent with neither a line in flisk.yaml nor a session is no news
+	err = o.withVolume(ctx, func(v sessionVolume) error {
+		agents := o.agents(v.agents...)
+		if agent != "" {
+			if agent, err = o.agent(agent, v.agents...); err != nil {
+				return err
+			}
+			agents, columns = []string{agent}, nil
 		}
-		if len(rows) > 0 && !slices.Contains(columns, agent) {
-			columns = append(columns, agent)
+		for _, agent := range agents {
+			rows, err := v.sessions(ctx, agent)
+			if err != nil {
+				return err
+			}
+			if len(rows) > 0 && !slices.Contains(columns, agent) {
+				columns = append(columns, agent)
+			}
+			list.Sessions = append(list.Sessions, rows...)
 		}
-		list.Sessions = append(list.Sessions, rows...)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	slices.SortStableFunc(list.Sessions, func(x, y SessionRowJSON) int {
 		return cmp.Or(y.Activity.Compare(x.Activity), cmp.Compare(x.ID, y.ID))
@@ -260,46 +275,45 @@ func (a *app) printSessions(rows []SessionRowJSON, several bool, now time.Time) 
 
 // named opens the volume for a command that names sessions, and finds their
 // agent. do is what the command does with them, for an id that cannot be one.
-func (a *app) named(ctx context.Context, do, agent string, ids ...string) (sessionVolume, string, error) {
+func (a *app) named(ctx context.Context, do, agent string, ids []string, use func(o *opened, v sessionVolume, agent string) error) error {
 	for _, id := range ids {
 		if err := turn.CheckSessionID(id); err != nil {
-			return sessionVolume{}, "", fault.New(fault.Usage, "see "+a.command("sessions list"), "cannot %s it: %w", do, err)
+			return fault.New(fault.Usage, "see "+a.command("sessions list"), "cannot %s it: %w", do, err)
 		}
 	}
-	o, err := a.look(nil)
+	o, err := a.look(ctx, nil)
 	if err != nil {
-		return sessionVolume{}, "", err
+		return err
 	}
-	v, err := o.volume(ctx)
-	if err != nil {
-		return v, "", err
-	}
-	agent, err = o.sessionAgent(agent, v)
-	return v, agent, err
+	return o.withVolume(ctx, func(v sessionVolume) error {
+		agent, err := o.sessionAgent(agent, v)
+		if err != nil {
+			return err
+		}
+		return use(o, v, agent)
+	})
 }
 
 func runSessionsShow(ctx context.Context, a *app, agent, id string) error {
-	v, agent, err := a.named(ctx, "show", agent, id)
-	if err != nil {
-		return err
-	}
-	r, err := v.reader(agent)
-	if err != nil {
-		return err
-	}
-	if r == nil {
-		return a.noSession(agent, id)
-	}
-	defer r.Close()
-	view, err := r.View(ctx, id)
-	if err != nil {
-		return a.sessionFault(err, agent, id)
-	}
-	if a.global.json {
-		return a.printJSON(sessionJSON(agent, view))
-	}
-	a.printSession(agent, view)
-	return nil
+	return a.named(ctx, "show", agent, []string{id}, func(_ *opened, v sessionVolume, agent string) error {
+		r, err := v.reader(agent)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			return a.noSession(agent, id)
+		}
+		defer r.Close()
+		view, err := r.View(ctx, id)
+		if err != nil {
+			return a.sessionFault(err, agent, id)
+		}
+		if a.global.json {
+			return a.printJSON(sessionJSON(agent, view))
+		}
+		a.printSession(agent, view)
+		return nil
+	})
 }
 
 // sessionAgent is the agent whose session is meant: the named one, the only one

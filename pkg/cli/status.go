@@ -16,13 +16,16 @@ import (
 type StatusJSON struct {
 	Project  string        `json:"project"`
 	Instance string        `json:"instance,omitempty"` // of --instance
+	Runtime  string        `json:"runtime"`            // where it was looked for: "process" or "docker"
+	Engine   *EngineJSON   `json:"engine,omitempty"`   // on docker
 	Running  bool          `json:"running"`            // anything of the project runs
 	Dir      string        `json:"dir,omitempty"`      // the project directory that it was started from
 	URL      string        `json:"url,omitempty"`      // base URL of the gateway, while it runs
 	PID      int           `json:"gateway_pid,omitempty"`
 	Volume   VolumeJSON    `json:"volume"`
 	Replicas []ReplicaJSON `json:"replicas"`
-	Stale    []string      `json:"stale,omitempty"` // what is wrong with what something that was killed left, for people
+	Services []ServiceJSON `json:"services,omitempty"` // what else compose.override.yaml adds
+	Stale    []string      `json:"stale,omitempty"`    // what is wrong with what something that was killed left, for people
 }
 
 // ReplicaJSON is one running instance of an agent.
@@ -54,7 +57,7 @@ func newStatus(a *app) *cobra.Command {
 }
 
 func runStatus(ctx context.Context, a *app, now time.Time) error {
-	o, err := a.look(nil)
+	o, err := a.look(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -62,25 +65,32 @@ func runStatus(ctx context.Context, a *app, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	volume := volumeOf(observed)
+	engine, err := o.engine(ctx)
+	if err != nil {
+		return err
+	}
+	volume := o.volumeOf(ctx, observed)
 	if a.global.json {
 		return a.printJSON(StatusJSON{
 			Project:  o.project.Name,
 			Instance: a.global.instance,
+			Runtime:  string(o.runtime),
+			Engine:   engine,
 			Running:  observed.Running,
 			Dir:      observed.Dir,
 			URL:      observed.URL,
 			PID:      observed.GatewayPID,
 			Volume:   volume,
 			Replicas: replicasOf(observed),
+			Services: servicesOf(observed),
 			Stale:    observed.Stale,
 		})
 	}
-	a.printStatus(o, observed, volume, now)
+	a.printStatus(o, observed, engine, volume, now)
 	return nil
 }
 
-func (a *app) printStatus(o *opened, observed runtime.Observed, volume VolumeJSON, now time.Time) {
+func (a *app) printStatus(o *opened, observed runtime.Observed, engine *EngineJSON, volume VolumeJSON, now time.Time) {
 	out := a.streams.Out
 	if len(observed.Replicas) > 0 {
 		out.Table(replicaTable(observed.Replicas, now))
@@ -95,6 +105,8 @@ func (a *app) printStatus(o *opened, observed runtime.Observed, volume VolumeJSO
 	} else {
 		fields = append(fields, console.Field{Label: "project", Value: console.Cell{Text: o.project.Name + ": nothing of it runs"}})
 	}
+	fields = append(fields, serviceFields(observed)...)
+	fields = append(fields, engine.fields()...)
 	fields = append(fields,
 		console.Field{Label: "volume", Value: console.Cell{Text: a.volumeLine(volume)}},
 		console.Field{Label: "in", Value: console.Cell{Text: volume.Place, Style: console.Quiet}, Shrink: console.Middle},

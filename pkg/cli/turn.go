@@ -80,7 +80,7 @@ func newTurn(a *app) *cobra.Command {
 }
 
 func runTurn(ctx context.Context, a *app, o turnOptions, m message) error {
-	opened, err := a.look(nil)
+	opened, err := a.look(ctx, nil)
 	if err != nil {
 		return err
 	}

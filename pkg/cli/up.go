@@ -15,9 +15,11 @@ import (
 // UpJSON is what "flisk up --json" prints.
 type UpJSON struct {
 	Project string        `json:"project"`
-	Changed bool          `json:"changed"` // false when everything ran as flisk.yaml says
-	Steps   []string      `json:"steps"`   // what was done, in order, for people
-	URL     string        `json:"url"`     // base URL of the gateway
+	Runtime string        `json:"runtime"`          // "process" or "docker"
+	Engine  *EngineJSON   `json:"engine,omitempty"` // on docker
+	Changed bool          `json:"changed"`          // false when everything ran as flisk.yaml says
+	Steps   []string      `json:"steps"`            // what was done, in order, for people
+	URL     string        `json:"url"`              // base URL of the gateway
 	Volume  VolumeJSON    `json:"volume"`
 	Agents  []ReplicaJSON `json:"replicas"`
 }
@@ -33,6 +35,9 @@ func newUp(a *app) *cobra.Command {
 			"fails, what it started is stopped again.\n\n" +
 			"compose.yaml and the files in traefik/ are brought to what flisk.yaml says first. One that was edited by " +
 			"hand is refused, and nothing is done: changes of yours belong into compose.override.yaml.\n\n" +
+			"It runs where --runtime says, else where flisk.yaml says, else where it ran last, else on Docker when an " +
+			"engine answers, else as local processes. Where another runtime has conversations that would be missing, it " +
+			"stops and says so.\n\n" +
 			"Conversations are on a volume outside the project and outlive everything that runs. An agent that has " +
 			"some and is no longer in flisk.yaml is asked about once: --yes goes on without it, and leaves them there.",
 		Example: examples(
@@ -45,7 +50,7 @@ func newUp(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.interruptible(cmd.Context(), func(ctx context.Context) error {
 				if dry {
-					return runDry(ctx, a, runtime.OpUp)
+					return runDry(ctx, a, dryOptions{op: runtime.OpUp})
 				}
 				return runUp(ctx, a)
 			})
@@ -56,8 +61,11 @@ func newUp(a *app) *cobra.Command {
 }
 
 func runUp(ctx context.Context, a *app) error {
-	o, err := a.open(nil)
+	o, err := a.open(ctx, nil)
 	if err != nil {
+		return err
+	}
+	if err := a.refuseMove(ctx, o); err != nil {
 		return err
 	}
 	steps := &recorder{Progress: a.progress()}
@@ -74,11 +82,17 @@ func runUp(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	volume := volumeOf(observed)
+	engine, err := o.engine(ctx)
+	if err != nil {
+		return err
+	}
+	volume := o.volumeOf(ctx, observed)
 	volume.Created = report.Created
 	if a.global.json {
 		return a.printJSON(UpJSON{
 			Project: o.project.Name,
+			Runtime: string(o.runtime),
+			Engine:  engine,
 			Changed: report.Changed,
 			Steps:   steps.list(),
 			URL:     report.URL,
@@ -86,12 +100,12 @@ func runUp(ctx context.Context, a *app) error {
 			Agents:  replicasOf(observed),
 		})
 	}
-	a.printUp(o, report, volume)
+	a.printUp(o, report, volume, engine)
 	return nil
 }
 
 // printUp says what runs now, where, and what to try.
-func (a *app) printUp(o *opened, report runtime.Report, volume VolumeJSON) {
+func (a *app) printUp(o *opened, report runtime.Report, volume VolumeJSON, engine *EngineJSON) {
 	out := a.streams.Out
 	agents := o.project.AgentNames()
 	ready := console.Field{Label: "ready", Value: console.Cell{Text: strings.Join(agents, ", "), Style: console.Good}}
@@ -105,12 +119,14 @@ func (a *app) printUp(o *opened, report runtime.Report, volume VolumeJSON) {
 	if report.Changed && out.Terminal && a.streams.Err.Terminal {
 		fmt.Fprintln(out) // between the steps and what they led to
 	}
-	out.Fields(
+	fields := append([]console.Field{
 		ready,
-		console.Field{Label: "gateway", Value: console.Cell{Text: report.URL, Style: console.Accent}},
+		{Label: "gateway", Value: console.Cell{Text: report.URL, Style: console.Accent}},
+	}, engine.fields()...)
+	out.Fields(append(fields,
 		console.Field{Label: "volume", Value: console.Cell{Text: a.volumeLine(volume)}},
 		console.Field{Label: "try", Value: console.Cell{Text: try, Style: console.Accent}},
-	)
+	)...)
 }
 
 // recorder keeps the names of the steps that were told.

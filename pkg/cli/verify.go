@@ -108,7 +108,7 @@ func unknownCheck(names []string) error {
 }
 
 func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Check) error {
-	opened, err := a.open(nil)
+	opened, err := a.open(ctx, nil)
 	if err != nil {
 		return err
 	}

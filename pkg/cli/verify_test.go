@@ -266,8 +266,8 @@ func TestVerifyWithoutAVerdict(t *testing.T) {
 func TestStackToProve(t *testing.T) {
 	t.Parallel()
 	dir := projectDir(t, false)
-	a := &app{global: globals{dir: dir}, newDriver: (*app).processDriver, environ: []string{"FLISK_HOME=" + dir + "/home", "FLISK_RUN_DIR=" + dir + "/run"}}
-	o, err := a.open(nil)
+	a := &app{global: globals{dir: dir, runtime: runtimeProcess}, newDriver: driverOf, environ: []string{"FLISK_HOME=" + dir + "/home", "FLISK_RUN_DIR=" + dir + "/run"}}
+	o, err := a.open(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

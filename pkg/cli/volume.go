@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,15 +21,36 @@ type VolumeJSON struct {
 	Problem  string `json:"problem,omitempty"` // why it could not be looked at
 }
 
+// distantVolume is what a driver has whose volume this process cannot reach as
+// files.
+type distantVolume interface {
+	// ReadVolume calls read with a copy; fs.ErrNotExist when there is nothing to
+	// copy.
+	ReadVolume(ctx context.Context, read func(dir string) error) error
+}
+
+// atVolume calls read with the directory of the volume or, where that is out of
+// reach, of a copy of it. A volume that is not there is fs.ErrNotExist, from
+// whatever read does with it.
+func (o *opened) atVolume(ctx context.Context, place string, read func(dir string) error) error {
+	if distant, ok := o.driver.(distantVolume); ok {
+		return distant.ReadVolume(ctx, read)
+	}
+	return read(place)
+}
+
 // volumeOf looks at the volume itself, so it works whether anything runs or not.
 // A volume that cannot be read is told, and fails nothing: the caller did what
 // it was asked for.
-func volumeOf(observed runtime.Observed) VolumeJSON {
+func (o *opened) volumeOf(ctx context.Context, observed runtime.Observed) VolumeJSON {
 	v := VolumeJSON{Name: observed.Volume, Place: observed.Place}
-	n, err := checkpoint.CountSessions(observed.Place)
+	err := o.atVolume(ctx, observed.Place, func(dir string) (err error) {
+		v.Sessions, err = checkpoint.CountSessions(dir)
+		return err
+	})
 	switch {
 	case err == nil:
-		v.Exists, v.Sessions = true, n
+		v.Exists = true
 	case !errors.Is(err, fs.ErrNotExist):
 		v.Exists, v.Problem = true, err.Error()
 	}
@@ -49,6 +71,8 @@ func (v VolumeJSON) state() string {
 	case v.Sessions == 0: // also after a first up that failed
 		return "new, no session yet"
 	default:
-		return fmt.Sprintf("existing (%s)", console.Count(v.Sessions, "session"))
+		return fmt.Sprintf("existing (%s)", countSessions(v.Sessions))
 	}
 }
+
+func countSessions(n int) string { return console.Count(n, "session") }

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/runtime/docker"
+	"github.com/flisk-go/flisk/pkg/runtime/memory"
+	"github.com/flisk-go/flisk/pkg/runtime/process"
+)
+
+// chooseRuntime decides where a project is to run: what the command line says,
+// then flisk.yaml, then where it ran last, then whether a Docker engine answers.
+func (a *app) chooseRuntime(ctx context.Context, p *project.Project) (project.Runtime, error) {
+	known, err := a.remembered(p)
+	if err != nil {
+		return "", err
+	}
+	return a.firstOf(ctx, p, project.Runtime(a.global.runtime), p.Runtime, project.Runtime(known.Runtime)), nil
+}
+
+// lookAtRuntime decides where to look for what there is. That it ran there comes
+// before what flisk.yaml says now: a file that was edited since stops nothing, and
+// moves no conversation.
+func (a *app) lookAtRuntime(ctx context.Context, p *project.Project) (project.Runtime, error) {
+	known, err := a.remembered(p)
+	if err != nil {
+		return "", err
+	}
+	return a.firstOf(ctx, p, project.Runtime(a.global.runtime), project.Runtime(known.Runtime), p.Runtime), nil
+}
+
+// firstOf is the first of these that names a runtime; auto does not.
+func (a *app) firstOf(ctx context.Context, p *project.Project, wishes ...project.Runtime) project.Runtime {
+	for _, wish := range wishes {
+		if wish != "" && wish != project.Auto {
+			return wish
+		}
+	}
+	if a.engineAnswers(ctx, a, p) {
+		return project.Docker
+	}
+	return project.Process
+}
+
+// engineAnswers asks the engine that the docker command would talk to.
+func engineAnswers(ctx context.Context, a *app, p *project.Project) bool {
+	driver, err := a.dockerDriver(p, nil)
+	if err != nil {
+		return false
+	}
+	defer driver.Close()
+	_, err = driver.Engine(ctx)
+	return err == nil
+}
+
+func (a *app) surroundings() docker.Surroundings {
+	return docker.Surroundings{Getenv: a.getenv, Home: a.getenv("HOME")}
+}
+
+// home is where flisk keeps what outlives a run.
+func (a *app) home() (string, error) {
+	home, err := process.DefaultHome(a.getenv)
+	if err != nil {
+		return "", fault.New(fault.Environment, "set FLISK_HOME to a directory of yours", "there is no place to keep anything: %w", err)
+	}
+	return home, nil
+}
+
+// remembered is what is remembered of a project between its runs.
+func (a *app) remembered(p *project.Project) (memory.Project, error) {
+	home, err := a.home()
+	if err != nil {
+		return memory.Project{}, err
+	}
+	return memory.Of(home, p.ID, a.global.instance).Read()
+}
+
+// refuseMove keeps an up from beginning anew where another runtime has the
+// conversations: they would look lost. It lets them be left when all of them are
+// here, too, with as many turns.
+func (a *app) refuseMove(ctx context.Context, o *opened) error {
+	known, err := a.remembered(o.project)
+	if err != nil || known.Runtime == "" || known.Runtime == string(o.runtime) {
+		return err
+	}
+	last := project.Runtime(known.Runtime)
+	driver, err := a.newDriver(a, last, o.project, nil)
+	if err != nil {
+		return err
+	}
+	there := &opened{project: o.project, runtime: last, driver: driver}
+	onThere := "--runtime " + string(last)
+	observed, err := driver.Observe(ctx)
+	var left int
+	if err == nil && !observed.Running {
+		left, err = missingSessions(ctx, there, o)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case err != nil:
+		f := asFault(err)
+		return fault.New(fault.Environment,
+			cmp.Or(f.Hint, "use "+onThere)+"; or, to begin anew without them, remove "+a.memoryPath(o.project),
+			"the project ran on %s last, and whether its conversations are there cannot be told: %w", runtimeWords(last), err)
+	case observed.Running:
+		return fault.New(fault.Environment, "go on with it: "+onThere+"; or stop it first: "+a.command("down "+onThere),
+			"the project runs on %s", runtimeWords(last))
+	case left > 0:
+		f := fault.New(fault.Environment,
+			"go on there: "+onThere+"; or copy them: "+a.command("sessions export "+onThere)+" | "+a.command("sessions import - --runtime "+string(o.runtime)),
+			"the project ran on %s last, and %s there that %s would not have", runtimeWords(last), isSessions(left), runtimeWords(o.runtime))
+		f.Detail = "to begin anew without them, remove " + a.memoryPath(o.project)
+		return f
+	}
+	return nil
+}
+
+func (a *app) memoryPath(p *project.Project) string {
+	home, _ := a.home() // it was there a moment ago
+	return memory.Of(home, p.ID, a.global.instance).Path()
+}
+
+func isSessions(n int) string {
+	if n == 1 {
+		return "1 session is"
+	}
+	return countSessions(n) + " are"
+}
+
+func runtimeWords(r project.Runtime) string {
+	if r == project.Docker {
+		return "Docker"
+	}
+	return "local processes"
+}
+
+// missingSessions counts the sessions of one runtime that are not on another, or
+// have fewer turns there.
+func missingSessions(ctx context.Context, from, to *opened) (int, error) {
+	type session struct{ agent, id string }
+	turnsOf := func(o *opened) (map[session]int, error) {
+		turns := map[session]int{}
+		err := o.withVolume(ctx, func(v sessionVolume) error {
+			for _, agent := range v.agents {
+				rows, err := v.sessions(ctx, agent)
+				if err != nil {
+					return err
+				}
+				for _, row := range rows {
+					turns[session{agent, row.ID}] = row.Turns
+				}
+			}
+			return nil
+		})
+		return turns, err
+	}
+	there, err := turnsOf(from)
+	if err != nil || len(there) == 0 {
+		return 0, err
+	}
+	here, err := turnsOf(to)
+	if err != nil {
+		return 0, err
+	}
+	missing := 0
+	for s, turns := range there {
+		if n, has := here[s]; !has || n < turns {
+			missing++
+		}
+	}
+	return missing, nil
+}

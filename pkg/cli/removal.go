@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/docker"
+)
+
+// volumeRemover is a driver that can remove the project's volumes.
+type volumeRemover interface {
+	RemoveVolume(ctx context.Context, p runtime.Progress) (removed []string, err error)
+}
+
+// manyVolumes is a driver of a project that may have volumes besides that of its
+// conversations.
+type manyVolumes interface {
+	Volumes(ctx context.Context) ([]docker.Volume, error)
+}
+
+func (o *opened) removeVolumes(ctx context.Context, p runtime.Progress) ([]string, error) {
+	remover, ok := o.driver.(volumeRemover)
+	if !ok {
+		return nil, fault.New(fault.Failed, "", "the volumes of %s cannot be removed", runtimeWords(o.runtime))
+	}
+	return remover.RemoveVolume(ctx, p)
+}
+
+// removal is what the volumes of a project are that shall be removed.
+type removal struct {
+	volume VolumeJSON // with the conversations
+	names  []string   // of all that would go
+	kept   []string   // that were made elsewhere
+}
+
+// removal looks at what "down --volumes" would remove.
+func (o *opened) removal(ctx context.Context) (removal, error) {
+	observed, err := o.driver.Observe(ctx)
+	if err != nil {
+		return removal{}, err
+	}
+	r := removal{volume: o.volumeOf(ctx, observed)}
+	many, ok := o.driver.(manyVolumes)
+	if !ok {
+		if r.volume.Exists {
+			r.names = []string{r.volume.Name}
+		}
+		return r, nil
+	}
+	volumes, err := many.Volumes(ctx)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return r, err
+	}
+	for _, v := range volumes {
+		if v.External {
+			r.kept = append(r.kept, v.Name)
+		} else {
+			r.names = append(r.names, v.Name)
+		}
+	}
+	return r, nil
+}
+
+// confirmRemoval shows what is about to be lost and asks, before anything is
+// stopped. Nothing to lose is no question.
+func confirmRemoval(ctx context.Context, a *app) error {
+	o, err := a.look(ctx, nil)
+	if err != nil {
+		return err
+	}
+	r, err := o.removal(ctx)
+	if err != nil {
+		return err
+	}
+	if len(r.names) == 0 || a.global.yes {
+		return nil
+	}
+	if !a.global.json {
+		for _, name := range r.names {
+			text := "volume " + name
+			if name == r.volume.Name {
+				text += " · " + r.volume.state()
+			}
+			a.streams.Err.Note("remove", console.Warn, text)
+		}
+		for _, name := range r.kept {
+			a.streams.Err.Note("keep", console.Quiet, "volume "+name+", which was made elsewhere")
+		}
+	}
+	kept := "nothing was stopped or removed"
+	if a.global.json { // it has not seen the list
+		kept += ", neither " + strings.Join(r.names, " nor ")
+	}
+	question := "remove it, with %s, for good?"
+	if len(r.names) > 1 {
+		question = "remove them, with %s, for good?"
+	}
+	return a.confirm(ctx, fmt.Sprintf(question, r.held()), kept)
+}
+
+// held is what the volume with the conversations holds.
+func (r removal) held() string {
+	switch {
+	case r.volume.Problem != "":
+		return "what cannot be read"
+	case r.volume.Sessions == 0:
+		return "no session"
+	}
+	return countSessions(r.volume.Sessions)
+}
