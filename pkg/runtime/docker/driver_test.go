@@ -87,22 +87,21 @@ func fakePlace(t *testing.T, o dockertest.Options) (runtimetest.Place, *dockerte
 	}), fake
 }
 
-func TestTry(t *testing.T) {
-	p := runtimetest.NewProject(t, realPlace(t))
-	p.Up()
-	t.Logf("%s", p.P)
-	t.Logf("%+v", p.MustTurn("s1", "a"))
-	t.Logf("%+v", p.Observe())
-	report := p.Up()
-	t.Logf("%+v", report)
-	t.Logf("%+v", p.Restart())
-	t.Logf("%+v", p.MustTurn("s1", "b"))
-	killed, err := p.Driver().Kill(t.Context(), "bot")
-	t.Logf("%+v %v", killed, err)
-	t.Logf("%+v", p.MustTurn("s1", "c"))
-	p.Down()
-	p.Up()
-	t.Logf("%+v", p.MustTurn("s1", "d"))
-	p.Down()
-	t.Logf("%s", p.P)
+// TestSuite holds the driver against what every runtime does: on a real engine,
+// and on the fake one in each of its versions.
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	for _, api := range apis {
+		t.Run("fake "+api, func(t *testing.T) {
+			t.Parallel()
+			runtimetest.Suite(t, func(t *testing.T) runtimetest.Place {
+				place, _ := fakePlace(t, dockertest.Options{API: api})
+				return place
+			})
+		})
+	}
+	t.Run("real", func(t *testing.T) {
+		t.Parallel()
+		runtimetest.Suite(t, realPlace)
+	})
 }

@@ -39,7 +39,11 @@ func TestMain(m *testing.M) {
 		if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 			panic(err)
 		}
-		os.Exit(m.Run())
+		code := m.Run()
+		if err := suiteProgram.Remove(); err != nil {
+			panic(err)
+		}
+		os.Exit(code)
 	}
 }
 

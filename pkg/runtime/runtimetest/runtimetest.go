@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
@@ -24,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
@@ -347,3 +349,18 @@ func (p *Progress) String() string {
 	defer p.mu.Unlock()
 	return p.lines.String()
 }
+
+// Occupy listens on a port, as somebody else's program does, until the returned
+// function is called.
+func Occupy(t testing.TB, port int) (free func()) {
+	t.Helper()
+	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	free = sync.OnceFunc(func() { _ = ln.Close() }) // nobody connected
+	t.Cleanup(free)
+	return free
+}
+
+func asFault(err error) (*fault.Fault, bool) { return errors.AsType[*fault.Fault](err) }

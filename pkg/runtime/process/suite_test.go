@@ -1,0 +1,60 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
+)
+
+var suiteProgram runtimetest.Program
+
+// TestSuite holds local processes against what every runtime does.
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	runtimetest.Suite(t, func(t *testing.T) runtimetest.Place {
+		// Sockets have short names, and t.TempDir has the test's name in it.
+		base, err := os.MkdirTemp("/tmp", "fl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(base) })
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runtimetest.Place{
+			Program: &suiteProgram, LogsStay: true,
+			New: func(t *testing.T, s runtimetest.Setup) runtime.Driver {
+				t.Helper()
+				d, err := New(Options{
+					Stack: s.Stack, Home: s.Home, RunBase: base, Executable: self, Env: os.Environ(),
+					SourceHash: s.SourceHash, Force: s.Force, LeaveAgents: s.LeaveAgents, ReadyTimeout: 20 * time.Second,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			},
+			Install: func(t *testing.T, s runtimetest.Setup, agent, code, program string) {
+				t.Helper()
+				path := filepath.Join(placeOf(s.Home, base, s.Stack).build, agent+"-"+code)
+				if err := os.MkdirAll(filepath.Dir(path), userOnly); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Symlink(program, path); err != nil && !os.IsExist(err) {
+					t.Fatal(err)
+				}
+			},
+			Clean: func(t *testing.T, s runtimetest.Setup) {
+				t.Helper()
+				if exists(placeOf(s.Home, base, s.Stack).run) {
+					t.Error("the run directory is left")
+				}
+			},
+		}
+	})
+}
