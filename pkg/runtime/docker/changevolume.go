@@ -79,11 +79,15 @@ func (d *Driver) ChangeVolume(ctx context.Context, p runtime.Progress, c Command
 
 // changer is the container of a command.
 func (d *Driver) changer(ctx context.Context, p runtime.Progress, l look, c Command) (containerSpec, error) {
-	state, err := d.checkVolume(ctx, l)
+	loaded, err := d.load(ctx)
 	if err != nil {
 		return containerSpec{}, err
 	}
-	t, err := d.target(ctx, state.id, l.e.facts.Arch)
+	state, err := d.checkVolume(ctx, l, loaded.external(d.o.Stack.Volume.Name))
+	if err != nil {
+		return containerSpec{}, err
+	}
+	t, err := d.target(loaded, state.id, l.e.facts.Arch)
 	if err != nil {
 		return containerSpec{}, err
 	}

@@ -108,7 +108,7 @@ func (d *Driver) examineImage(ctx context.Context, e *engine) runtime.Finding {
 
 func (d *Driver) examineCompose(ctx context.Context) runtime.Finding {
 	const subject = "compose file"
-	loaded, err := d.load(ctx, &target{})
+	loaded, err := d.load(ctx)
 	if err != nil {
 		return blocking(subject, err)
 	}
@@ -143,7 +143,11 @@ func (d *Driver) examineEnv() runtime.Finding {
 
 func (d *Driver) examineVolume(ctx context.Context, l look) runtime.Finding {
 	const subject = "volume"
-	state, err := d.checkVolume(ctx, l)
+	loaded, err := d.load(ctx)
+	if err != nil {
+		return runtime.Finding{Subject: subject, Level: runtime.Doubtful, Text: "the Compose file has to be read before it can be told"}
+	}
+	state, err := d.checkVolume(ctx, l, loaded.external(d.o.Stack.Volume.Name))
 	switch {
 	case err != nil:
 		return blocking(subject, err)

@@ -38,9 +38,9 @@ type volumeState struct {
 }
 
 // checkVolume refuses a volume that is not the one that the project had: another
-// name, another engine, none where there was one, somebody else's. It changes
-// nothing.
-func (d *Driver) checkVolume(ctx context.Context, l look) (volumeState, error) {
+// name, another engine, none where there was one, somebody else's that nobody
+// declared external. It changes nothing.
+func (d *Driver) checkVolume(ctx context.Context, l look, external bool) (volumeState, error) {
 	known, err := d.memory().Read()
 	if err != nil {
 		return volumeState{}, err
@@ -56,7 +56,7 @@ func (d *Driver) checkVolume(ctx context.Context, l look) (volumeState, error) {
 	}
 	was, has := known.Volumes[runtimeName]
 	if !has {
-		if state.exists && !d.ours(v.Labels) {
+		if state.exists && !external && !d.ours(v.Labels) {
 			return state, notOurs(name)
 		}
 		return state, nil

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
-	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/stack/composefile"
 	"github.com/flisk-go/flisk/pkg/stack/traefik"
@@ -58,15 +58,41 @@ type declared struct {
 	external  bool
 }
 
+// loaded is the Compose file as people left it, and what the gateway starts with.
+type loaded struct {
+	composefile.Loaded
+	static []byte
+}
+
+// load reads the Compose file, and refuses what would not be applied.
+func (d *Driver) load(ctx context.Context) (loaded, error) {
+	static, err := traefik.Static(d.o.Stack)
+	if err != nil {
+		return loaded{}, err
+	}
+	l, err := composefile.Load(ctx, d.o.Stack, static, d.o.Environ)
+	if err != nil {
+		return loaded{}, err
+	}
+	d.warn(l.Warnings...)
+	return loaded{l, static}, composefile.Check(l.Project)
+}
+
+// external reports whether a volume is declared as made elsewhere.
+func (l loaded) external(volume string) bool {
+	for _, v := range l.Project.Volumes {
+		if v.Name == volume {
+			return bool(v.External)
+		}
+	}
+	return false
+}
+
 // target works out what shall run. Its values of env files are secrets: they go
 // into the containers' environments, and nowhere else.
-func (d *Driver) target(ctx context.Context, volumeID, arch string) (target, error) {
+func (d *Driver) target(loaded loaded, volumeID, arch string) (target, error) {
 	s := d.o.Stack
-	t := target{dir: s.Dir, address: net.JoinHostPort(s.Gateway.Bind, strconv.Itoa(s.Gateway.Port)), volumes: map[string]declared{}}
-	loaded, err := d.load(ctx, &t)
-	if err != nil {
-		return t, err
-	}
+	t := target{dir: s.Dir, address: claim.Address(s.Gateway), static: loaded.static, volumes: map[string]declared{}}
 	t.files = []string{filepath.Join(s.Dir, composefile.FileName)}
 	if loaded.Override != "" {
 		t.files = append(t.files, loaded.Override)
@@ -89,21 +115,6 @@ func (d *Driver) target(ctx context.Context, volumeID, arch string) (target, err
 	t.gateway = wanted{gateway, settingsHash(gateway, nil)}
 	t.services = t.others(loaded.Project)
 	return t, nil
-}
-
-// load reads the Compose file as people left it, and refuses what would not be
-// applied.
-func (d *Driver) load(ctx context.Context, t *target) (composefile.Loaded, error) {
-	var err error
-	if t.static, err = traefik.Static(d.o.Stack); err != nil {
-		return composefile.Loaded{}, err
-	}
-	loaded, err := composefile.Load(ctx, d.o.Stack, t.static, d.o.Environ)
-	if err != nil {
-		return loaded, err
-	}
-	d.warn(loaded.Warnings...)
-	return loaded, composefile.Check(loaded.Project)
 }
 
 // mountLive gives the gateway the live routes in the place of the project's,

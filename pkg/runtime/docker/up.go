@@ -121,7 +121,7 @@ func (d *Driver) begin(ctx context.Context, p runtime.Progress) (l look, release
 		err = d.refuseOther(l)
 	}
 	if err == nil {
-		err = l.removeReaders(ctx)
+		err = d.removeReaders(ctx, l)
 	}
 	if err != nil {
 		release()
@@ -145,10 +145,14 @@ func (d *Driver) prepare(ctx context.Context, l look) (c course, err error) {
 	if c.d, err = d.onItsPort(l); err != nil {
 		return c, err
 	}
-	if c.volume, err = d.checkVolume(ctx, l); err != nil {
+	loaded, err := c.d.load(ctx)
+	if err != nil {
 		return c, err
 	}
-	if c.target, err = c.d.target(ctx, c.volume.id, l.e.facts.Arch); err != nil {
+	if c.volume, err = d.checkVolume(ctx, l, loaded.external(d.o.Stack.Volume.Name)); err != nil {
+		return c, err
+	}
+	if c.target, err = c.d.target(loaded, c.volume.id, l.e.facts.Arch); err != nil {
 		return c, err
 	}
 	for _, v := range c.target.volumes {

@@ -29,13 +29,17 @@ import (
 type Volume struct {
 	Name        string
 	Checkpoints bool // it holds the project's conversations
-	External    bool // it carries no label of the project: made elsewhere, and never removed
+	External    bool // it is declared external, or carries no label of the project: never removed
 }
 
 // Volumes lists the volumes of the project that exist on the engine, the one
 // with its conversations first. It changes nothing.
 func (d *Driver) Volumes(ctx context.Context) ([]Volume, error) {
 	e, err := d.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := d.load(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +50,7 @@ func (d *Driver) Volumes(ctx context.Context) ([]Volume, error) {
 	var out []Volume
 	for _, v := range list {
 		if d.ours(v.Labels) {
-			out = append(out, Volume{Name: v.Name, Checkpoints: v.Name == d.o.Stack.Volume.Name})
+			out = append(out, Volume{Name: v.Name, Checkpoints: v.Name == d.o.Stack.Volume.Name, External: loaded.external(v.Name)})
 		}
 	}
 	if !slices.ContainsFunc(out, func(v Volume) bool { return v.Checkpoints }) {
@@ -98,7 +102,7 @@ func (d *Driver) RemoveVolume(ctx context.Context, p runtime.Progress) (removed 
 			continue
 		}
 		end := p.Begin("remove volume " + v.Name)
-		err := l.e.removeVolume(ctx, volumeRef{name: v.Name, project: d.o.Stack.ID})
+		err := l.e.removeVolume(ctx, volumeRef{name: v.Name, project: d.o.Stack.ID, external: v.External})
 		end("", err)
 		if err != nil {
 			return removed, err
@@ -125,8 +129,8 @@ const maxReads = 5
 // A volume that does not exist, or of which nothing was ever written, is
 // fs.ErrNotExist.
 //
-// It takes a container to look at a volume: one of the project's, or one that is
-// made for it, never started, and removed.
+// It takes a container to look at a volume: one that is made for it, never
+// started, and removed.
 func (d *Driver) ReadVolume(ctx context.Context, read func(dir string) error) error {
 	e, err := d.connected(ctx)
 	if err != nil {
@@ -275,11 +279,12 @@ func (d *Driver) anyImage(ctx context.Context, e *engine) (string, error) {
 const readerAge = 10 * time.Minute
 
 // removeReaders removes those that nobody uses any more.
-func (l look) removeReaders(ctx context.Context) error {
+func (d *Driver) removeReaders(ctx context.Context, l look) error {
 	var errs []error
 	for _, c := range l.readers {
 		if made, err := time.Parse(time.RFC3339Nano, c.Created); err == nil && time.Since(made) > readerAge {
-			errs = append(errs, l.e.removeContainer(ctx, c.ID))
+			_, _, err := d.halt(ctx, l.e, c.ID)
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

@@ -20,13 +20,13 @@ type keys map[string]keys
 var applied = keys{
 	"name":     nil,
 	"services": {"*": appliedService},
-	"networks": {"*": {"name": nil, "labels": nil, "internal": nil, "driver": nil}},
-	"volumes":  {"*": {"name": nil, "labels": nil, "external": nil, "driver": nil, "driver_opts": nil}},
+	"networks": {"*": {"name": nil, "labels": nil}},
+	"volumes":  {"*": {"name": nil, "labels": nil, "external": nil}},
 }
 
 var appliedService = keys{
 	// what it is made of
-	"image": nil, "pull_policy": nil, "platform": nil,
+	"image": nil, "pull_policy": nil,
 	"build": {"context": nil, "dockerfile": nil, "args": nil, "target": nil},
 	// what runs
 	"command": nil, "entrypoint": nil, "working_dir": nil, "user": nil, "group_add": nil,
@@ -137,6 +137,11 @@ func wrongValues(p *Project) []string {
 		}
 		if service.Image == "" {
 			wrong("it needs an image")
+		}
+		switch service.PullPolicy {
+		case "", "missing", "if_not_present", "never":
+		default:
+			wrong("flisk does not apply the pull_policy %q: it pulls what is missing", service.PullPolicy)
 		}
 		for _, network := range slices.Sorted(maps.Keys(service.Networks)) {
 			if network != networkKey {
