@@ -25,8 +25,10 @@ import (
 //	    reads an export, without FILE on stdin, and prints a [checkpoint.ImportReport]
 //	sessions rm [--agent NAME] SESSION…
 //	    prints a [checkpoint.RemovalReport]
+//	volume move FROM TO
+//	    renames a file of the volume; for a verification only, which has a nonce
 //
-// Both print their JSON also when they fail; what is wrong goes to stderr.
+// The first two print their JSON also when they fail; what is wrong goes to stderr.
 // Agents may serve meanwhile: sessions are locked as for a turn.
 
 // command runs what the arguments say instead of serving.
@@ -42,6 +44,8 @@ func (p process) command(env turn.Env) int {
 		return p.importSessions(env, p.args[2:])
 	case len(p.args) > 1 && p.args[0] == "sessions" && p.args[1] == "rm":
 		return p.removeSessions(env, p.args[2:])
+	case len(p.args) == 4 && p.args[0] == "volume" && p.args[1] == "move" && env.Verify != "":
+		return p.moveFile(env, p.args[2], p.args[3])
 	}
 	p.complain(fmt.Errorf("an agent does not know the arguments %q: none serves, health asks the one that does", p.args))
 	return exitUsage
@@ -139,6 +143,20 @@ func (p process) removeSessions(env turn.Env, args []string) int {
 	defer stop()
 	report, err := checkpoint.RemoveAll(ctx, env.Data, flags.Args(), o)
 	return p.answer(report, err)
+}
+
+// moveFile is how a verification takes the file of a session away.
+func (p process) moveFile(env turn.Env, from, to string) int {
+	root, err := os.OpenRoot(env.Data)
+	if err != nil {
+		p.complain(err)
+		return exitEnv
+	}
+	if err := errors.Join(root.Rename(from, to), root.Close()); err != nil {
+		p.complain(err)
+		return exitFail
+	}
+	return exitDone
 }
 
 // answer prints what a command did, and returns its exit code.

@@ -17,9 +17,14 @@ import (
 // runCommand runs this binary as an agent with arguments, on a volume.
 func runCommand(t *testing.T, dir string, stdin []byte, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
+	return runCommandWith(t, nil, dir, stdin, args...)
+}
+
+func runCommandWith(t *testing.T, env []string, dir string, stdin []byte, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	var out, said bytes.Buffer
-	cmd.Env = []string{asAgent + "=1", "FLISK_DATA=" + dir}
+	cmd.Env = append([]string{asAgent + "=1", "FLISK_DATA=" + dir}, env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &said
 	if err := cmd.Run(); err != nil {
 		if _, ended := errors.AsType[*exec.ExitError](err); !ended {
@@ -131,5 +136,31 @@ func TestCommandsThatFail(t *testing.T) {
 	}
 	if _, err := os.Lstat(empty); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a command that failed left the directory: %v", err)
+	}
+}
+
+// Files of a volume are only moved for a verification, and never out of it.
+func TestMoveFileIsForVerifications(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said := runCommand(t, dir, nil, "volume", "move", "file", "away"); code != 2 {
+		t.Errorf("outside a verification: exit %d, %s", code, said)
+	}
+	nonce := []string{"FLISK_VERIFY=0123456789abcdef0123456789abcdef"}
+	if code, _, said := runCommandWith(t, nonce, dir, nil, "volume", "move", "file", "../away"); code != 1 {
+		t.Errorf("out of the volume: exit %d, %s", code, said)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said := runCommandWith(t, nonce, dir, nil, "volume", "move", "file", "away"); code != 0 {
+		t.Errorf("exit %d, %s", code, said)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "away")); err != nil {
+		t.Error(err)
 	}
 }

@@ -336,7 +336,7 @@ func (d *demo) verify(ctx context.Context) error {
 	d.say("The same again, for every moment of a turn, in a stack of its own: killed, drained, restarted, raced.")
 	var err error
 	d.result.Verify, err = d.app.prover(ctx, d.app, proving{
-		project: d.opened.project, agents: d.opened.project.AgentNames(), seed: uint64(d.port), keep: filepath.Join(d.root, "kept"),
+		opened: d.opened, agents: d.opened.project.AgentNames(), seed: uint64(d.port), keep: filepath.Join(d.root, "kept"),
 		progress: console.Silent(), agent: func(string, int) {}, ended: func(verify.Report) {},
 		begin: func(c verify.Check) func(verify.Result) {
 			done := d.progress.Wait(c.How)

@@ -140,7 +140,7 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 		}
 	}
 	result, err := a.prover(ctx, a, proving{
-		project: opened.project, agents: agents, only: o.only, seed: o.seed, keep: filepath.Join(home, "verify"),
+		opened: opened, agents: agents, only: o.only, seed: o.seed, keep: filepath.Join(home, "verify"),
 		progress: show.progress, agent: show.agent, begin: show.begin, ended: show.skipped,
 	})
 	if err != nil && ctx.Err() != nil {
@@ -187,7 +187,7 @@ func withEvidence(err error, result VerifyJSON) error {
 
 // proving is what is to be proved, and who is told.
 type proving struct {
-	project  *project.Project
+	opened   *opened
 	agents   []string
 	only     []string
 	seed     uint64
@@ -203,13 +203,13 @@ type proving struct {
 // whatever happens: its end is short, and ctx does not cut it off.
 func prove(ctx context.Context, a *app, p proving) (VerifyJSON, error) {
 	started := time.Now()
-	result := VerifyJSON{Project: p.project.Name, Agents: []verify.Report{}}
-	inputs, err := inputsOf(p.project)
+	result := VerifyJSON{Project: p.opened.project.Name, Agents: []verify.Report{}}
+	inputs, err := inputsOf(p.opened.project)
 	if err != nil {
 		return result, err
 	}
-	a.clearRooms(ctx, p.progress)
-	stack, err := a.newProof(p.project, p.progress)
+	a.clearRooms(ctx, p.opened.runtime, p.progress)
+	stack, err := a.newProof(p.opened, p.progress)
 	if err != nil {
 		return result, err
 	}

@@ -13,12 +13,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/docker"
 	"github.com/flisk-go/flisk/pkg/runtime/process"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
@@ -36,24 +38,32 @@ type proof struct {
 	source   *pinned
 	force    chan struct{}    // closed when the end must not wait for a drain
 	progress runtime.Progress // of what is built and started
-	driver   *process.Driver
-	volume   string      // its directory, once it is up
-	open     []io.Closer // the claim on root, and the pipe that the stack lives by
+	runtime  project.Runtime
+	driver   provenDriver
+	volume   string      // its directory, once it is up; of local processes
+	open     []io.Closer // the claim on root, and the pipe that local processes live by
+}
+
+// provenDriver is what a verification needs of a runtime.
+type provenDriver interface {
+	runtime.Driver
+	Signal(ctx context.Context, agent string, sig syscall.Signal) ([]runtime.Change, error)
 }
 
 // stopMargin is what a process may take to end beyond its drain.
 const stopMargin = 5 * time.Second
 
 // newProof makes the room for a stack, and starts nothing.
-func (a *app) newProof(p *project.Project, progress runtime.Progress) (*proof, error) {
+func (a *app) newProof(o *opened, progress runtime.Progress) (*proof, error) {
+	p := o.project
 	root, err := makeRoom(roomPrefix)
 	if err != nil {
 		return nil, err
 	}
-	v := &proof{app: a, root: root, force: make(chan struct{}), progress: progress, source: &pinned{hash: p.SourceHash, known: map[string]string{}}}
+	v := &proof{app: a, root: root, runtime: o.runtime, force: make(chan struct{}), progress: progress, source: &pinned{hash: p.SourceHash, known: map[string]string{}}}
 	port, err := steadyPort()
 	if err == nil {
-		v.stack = stackToProve(p, port)
+		v.stack = stackToProve(o, port)
 		err = v.claim()
 	}
 	if err == nil {
@@ -67,7 +77,11 @@ func (a *app) newProof(p *project.Project, progress runtime.Progress) (*proof, e
 
 // remove takes away what the stack had, once it has ended.
 func (v *proof) remove() error {
-	err := os.RemoveAll(v.root)
+	return errors.Join(os.RemoveAll(v.root), v.unclaim())
+}
+
+// unclaim gives up what keeps others from clearing the stack away.
+func (v *proof) unclaim() (err error) {
 	for _, c := range v.open {
 		err = errors.Join(err, c.Close())
 	}
@@ -75,7 +89,7 @@ func (v *proof) remove() error {
 }
 
 func (v *proof) claim() error {
-	f, err := claimRoom(v.root, v.stack)
+	f, err := claimRoom(v.root, v.runtime, v.stack)
 	if err == nil {
 		v.open = append(v.open, f)
 	}
@@ -83,8 +97,16 @@ func (v *proof) claim() error {
 }
 
 // stackToProve is a project's stack with what a verification needs.
-func stackToProve(p *project.Project, port int) stack.Stack {
-	s := stack.Of(p, "")
+//
+// Containers are told apart by the project's id, local processes by the room that
+// they are in.
+func stackToProve(o *opened, port int) stack.Stack {
+	p, s := o.project, stack.Of(o.project, "")
+	if o.runtime == project.Docker {
+		s.Name = s.Name[:min(len(s.Name), longestProvenName)] + "-verify"
+		s.ID = turn.NewKey()[:idLength]
+		s.Volume.Name = project.VolumeName(s.Name, s.ID)
+	}
 	s.Gateway.Port, s.Verify = port, turn.NewKey()
 	var env []string
 	for _, name := range slices.Sorted(maps.Keys(p.Verify.Env)) {
@@ -98,15 +120,29 @@ func stackToProve(p *project.Project, port int) stack.Stack {
 	return s
 }
 
-// newDriver makes the driver. Its stack ends with this process, also when that is
-// killed: the pipe whose other end the stack holds is closed then.
-func (v *proof) newDriver() error {
+// idLength is that of a project's id.
+const idLength = 12
+
+// longestProvenName keeps the name of a verification's stack as short as that of
+// a project may be.
+const longestProvenName = project.MaxName - len("-verify")
+
+// newDriver makes the driver. Local processes end with this one, also when that is
+// killed: the pipe whose other end they hold is closed then. Containers go on, and
+// the next verification removes them.
+func (v *proof) newDriver() (err error) {
+	if v.runtime == project.Docker {
+		v.driver, err = v.app.roomContainers(v.root, docker.Options{
+			Stack: v.stack, Environ: v.app.environ, SourceHash: v.source.of, Force: v.force, Warn: v.app.warn,
+		})
+		return err
+	}
 	held, mine, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	v.open = append(v.open, held, mine)
-	v.driver, err = roomDriver(v.root, process.Options{
+	v.driver, err = roomProcesses(v.root, process.Options{
 		Stack: v.stack, Env: v.app.environ, SourceHash: v.source.of, Force: v.force, Owner: held,
 	})
 	return err
@@ -155,6 +191,12 @@ func (v *proof) end(ctx context.Context, force bool) error {
 		close(v.force)
 	}
 	_, err := v.driver.Down(ctx, v.progress)
+	if containers, ok := v.driver.(*docker.Driver); ok {
+		err = errors.Join(err, containers.Erase(ctx, console.Silent()), containers.Close())
+		if err != nil { // the next verification goes on from there
+			return errors.Join(err, v.unclaim())
+		}
+	}
 	return errors.Join(err, v.remove())
 }
 

@@ -1,11 +1,17 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"syscall"
 
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/docker"
 	"github.com/flisk-go/flisk/pkg/verify"
 )
 
@@ -17,8 +23,27 @@ type provenAgent struct {
 
 var _ verify.Target = provenAgent{}
 
-func (t provenAgent) URL() string    { return t.stack.Gateway.URL() }
-func (t provenAgent) Volume() string { return t.volume }
+func (t provenAgent) URL() string { return t.stack.Gateway.URL() }
+
+func (t provenAgent) ReadVolume(ctx context.Context, read func(dir string) error) error {
+	if distant, ok := t.driver.(distantVolume); ok {
+		return distant.ReadVolume(ctx, read)
+	}
+	return read(t.volume)
+}
+
+func (t provenAgent) MoveFile(ctx context.Context, from, to string) error {
+	driver, foreign := t.driver.(foreignVolume)
+	if !foreign {
+		return os.Rename(filepath.Join(t.volume, filepath.FromSlash(from)), filepath.Join(t.volume, filepath.FromSlash(to)))
+	}
+	var said bytes.Buffer
+	exit, err := driver.ChangeVolume(ctx, t.progress, docker.Command{Args: []string{"volume", "move", from, to}, Stdout: io.Discard, Stderr: &said})
+	if err == nil && exit != 0 {
+		err = fmt.Errorf("cannot move a file of the volume: %w", &programError{fault.Kind(exit), lastLine(said.String(), exit)})
+	}
+	return err
+}
 
 func (t provenAgent) Up(ctx context.Context) error { return t.up(ctx) }
 

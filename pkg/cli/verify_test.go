@@ -12,6 +12,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/verify"
@@ -20,7 +21,7 @@ import (
 // found is a prover that does the first checks and comes to these verdicts.
 func found(verdicts ...verify.Verdict) func(context.Context, *app, proving) (VerifyJSON, error) {
 	return func(_ context.Context, _ *app, p proving) (VerifyJSON, error) {
-		result := VerifyJSON{Project: p.project.Name, Verdict: verify.Worst(verdicts...), Millis: 12_345}
+		result := VerifyJSON{Project: p.opened.project.Name, Verdict: verify.Worst(verdicts...), Millis: 12_345}
 		for _, agent := range p.agents {
 			p.agent(agent, len(p.agents))
 			report := verify.Report{Agent: agent, Code: "9f2c41d07a3e", Seed: p.seed, Turns: 7, Verdict: verify.Worst(verdicts...)}
@@ -182,7 +183,7 @@ func TestRoomsAreCleared(t *testing.T) {
 	dead, empty, living, strange := room(), room(), room(), room()
 	s := stack.Stack{ID: "9f2c41d07a3e", Volume: stack.Volume{Name: "v"}}
 	for _, root := range []string{dead, living} {
-		owner, err := claimRoom(root, s)
+		owner, err := claimRoom(root, project.Process, s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +200,7 @@ func TestRoomsAreCleared(t *testing.T) {
 		t.Fatal(err)
 	}
 	for root, cleared := range map[string]bool{dead: true, empty: true, living: false, strange: false} {
-		err := clearRoom(t.Context(), root, console.Silent())
+		err := quietApp().clearRoom(t.Context(), root, console.Silent())
 		if _, gone := os.Lstat(root); err != nil || errors.Is(gone, os.ErrNotExist) != cleared {
 			t.Errorf("cleared %t, %v, want %t", gone != nil, err, cleared)
 		}
@@ -272,7 +273,7 @@ func TestStackToProve(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.project.Verify.Env = map[string]string{"MODEL": "none", "A": "b"}
-	s := stackToProve(o.project, 4711)
+	s := stackToProve(o, 4711)
 	bot := s.Agents[0]
 	if s.Gateway.Port != 4711 || len(s.Verify) != 32 || strings.Join(bot.Env, " ") != "A=b MODEL=none" || bot.Drain != verify.DefaultDrain || bot.StopGrace <= bot.Drain {
 		t.Errorf("%+v", s)
@@ -282,6 +283,14 @@ func TestStackToProve(t *testing.T) {
 	}
 	if o.project.Gateway.Port == 4711 {
 		t.Error("the project was changed")
+	}
+	if s.ID != o.project.ID || s.Name != o.project.Name {
+		t.Errorf("local processes have their own place, and yet another name: %+v", s)
+	}
+	o.runtime = project.Docker
+	c := stackToProve(o, 4711)
+	if c.ID == s.ID || len(c.ID) != len(s.ID) || c.Volume.Name == s.Volume.Name || c.Network() == s.Network() || c.Image("bot") == s.Image("bot") || !project.ValidName(c.Name) {
+		t.Errorf("containers must not be taken for the project's: %+v", c)
 	}
 }
 

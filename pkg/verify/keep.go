@@ -33,7 +33,7 @@ func keep(ctx context.Context, target Target, o Options, report Report) (string,
 	text, err := json.MarshalIndent(report, "", "  ")
 	return dir, errors.Join(err,
 		os.WriteFile(filepath.Join(dir, keptReport), append(text, '\n'), 0o600),
-		os.CopyFS(filepath.Join(dir, keptVolume), os.DirFS(target.Volume())),
+		target.ReadVolume(ctx, func(volume string) error { return os.CopyFS(filepath.Join(dir, keptVolume), os.DirFS(volume)) }),
 		keepLog(ctx, target, filepath.Join(dir, keptLog)))
 }
 

@@ -2,9 +2,11 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"strings"
 
 	"github.com/flisk-go/flisk/pkg/turn"
@@ -29,15 +31,11 @@ func missingFile() Check {
 			if err != nil {
 				return err
 			}
-			path, err := s.sessionFile(first.TurnID)
+			file, err := s.sessionFile(ctx, first.TurnID)
 			if err != nil {
 				return err
 			}
-			content, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			if err := os.Remove(path); err != nil {
+			if err := s.target.MoveFile(ctx, file, takenAway); err != nil {
 				return err
 			}
 			if err := s.refused(ctx, l, "the process that had it"); err != nil {
@@ -49,10 +47,13 @@ func missingFile() Check {
 			if err := s.refused(ctx, l, "a new process"); err != nil {
 				return err
 			}
-			if _, err := os.Lstat(path); err == nil {
+			switch again, err := s.sessionFile(ctx, first.TurnID); {
+			case err == nil && again == file:
 				return s.broke(Lost, l, "its file was gone, and the agent made a new one")
+			case err != nil && !errors.Is(err, fs.ErrNotExist):
+				return err
 			}
-			if err := os.WriteFile(path, content, 0o600); err != nil {
+			if err := s.target.MoveFile(ctx, takenAway, file); err != nil {
 				return err
 			}
 			if err := s.unchanged(ctx, l, before, "taking its file away and putting it back"); err != nil {
@@ -72,17 +73,26 @@ func missingFile() Check {
 	}
 }
 
-// sessionFile is the path of the session's file that a turn is in.
-func (s *scene) sessionFile(turnID string) (string, error) {
+// takenAway is what a session's file is called while it is away. The store knows
+// no such name.
+const takenAway = "taken-away-by-verify"
+
+// sessionFile is the file of the session that a turn is in, relative to the
+// volume. None is fs.ErrNotExist.
+func (s *scene) sessionFile(ctx context.Context, turnID string) (file string, err error) {
 	name, _, _ := strings.Cut(turnID, "-")
-	found, err := filepath.Glob(filepath.Join(s.target.Volume(), "a", s.Agent, "s", "*", name+".jsonl"))
-	if err == nil && len(found) != 1 {
-		err = fmt.Errorf("turn %s has %s on the volume", turnID, count(len(found), "session file"))
-	}
-	if err != nil {
-		return "", err
-	}
-	return found[0], nil
+	err = s.target.ReadVolume(ctx, func(dir string) error {
+		found, err := fs.Glob(os.DirFS(dir), path.Join("a", s.Agent, "s", "*", name+".jsonl"))
+		switch {
+		case err != nil:
+			return err
+		case len(found) != 1:
+			return fmt.Errorf("turn %s has %s on the volume: %w", turnID, count(len(found), "session file"), fs.ErrNotExist)
+		}
+		file = found[0]
+		return nil
+	})
+	return file, err
 }
 
 // refused sends a turn to a session that cannot be read.

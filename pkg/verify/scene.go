@@ -238,13 +238,16 @@ func wasWere(turns int) string {
 }
 
 // read reads a session from the volume.
-func (s *scene) read(ctx context.Context, session string) (checkpoint.View, error) {
-	reader, err := checkpoint.OpenReader(s.target.Volume(), s.Agent)
-	if err != nil {
-		return checkpoint.View{}, err
-	}
-	view, err := reader.View(ctx, session)
-	return view, errors.Join(err, reader.Close())
+func (s *scene) read(ctx context.Context, session string) (view checkpoint.View, err error) {
+	err = s.target.ReadVolume(ctx, func(dir string) error {
+		reader, err := checkpoint.OpenReader(dir, s.Agent)
+		if err != nil {
+			return err
+		}
+		view, err = reader.View(ctx, session)
+		return errors.Join(err, reader.Close())
+	})
+	return view, err
 }
 
 // unchanged looks at a session between whose two looks no turn ran.

@@ -43,9 +43,14 @@ type Target interface {
 	// URL is the base URL of the gateway. It is the same for the whole run.
 	URL() string
 
-	// Volume is a directory in which the volume can be read at any time after
-	// the first Up, with [checkpoint.OpenReader].
-	Volume() string
+	// ReadVolume calls read with a directory in which the volume can be read as it
+	// is now, with [checkpoint.OpenReader]: itself, or a copy. It may be called at
+	// any time after the first Up.
+	ReadVolume(ctx context.Context, read func(dir string) error) error
+
+	// MoveFile renames a file of the volume behind the agent's back. Both names are
+	// relative to the volume, with slashes.
+	MoveFile(ctx context.Context, from, to string) error
 }
 
 // ErrStillRuns says that a process was still there when the time was up.

@@ -103,8 +103,15 @@ type agentProcess struct {
 	over   chan struct{} // closed when it is reaped
 }
 
-func (b *bench) URL() string    { return "http://" + b.address }
-func (b *bench) Volume() string { return b.env.Data }
+func (b *bench) URL() string { return "http://" + b.address }
+
+func (b *bench) ReadVolume(_ context.Context, read func(string) error) error {
+	return read(b.env.Data)
+}
+
+func (b *bench) MoveFile(_ context.Context, from, to string) error {
+	return os.Rename(filepath.Join(b.env.Data, filepath.FromSlash(from)), filepath.Join(b.env.Data, filepath.FromSlash(to)))
+}
 
 func (b *bench) Up(ctx context.Context) error {
 	if b.stop == nil {

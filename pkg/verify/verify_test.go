@@ -414,7 +414,10 @@ type stopper struct {
 	stop func()
 }
 
-func (s stopper) Volume() string { s.stop(); return s.bench.Volume() }
+func (s stopper) ReadVolume(ctx context.Context, read func(string) error) error {
+	s.stop()
+	return s.bench.ReadVolume(ctx, read)
+}
 
 func (s stopper) Logs(ctx context.Context, follow bool, emit func(string) error) error {
 	s.stop()

@@ -19,6 +19,10 @@ type Options struct {
 	Home         string       // $FLISK_HOME: live routes, built programs, and what is remembered
 	Surroundings Surroundings // what the choice of an engine depends on
 
+	// Room, when not "", is the directory that a stack lives in which is made to be
+	// thrown away. Labels say so: see [LeftRooms].
+	Room string
+
 	// Environ, as os.Environ gives it, fills in the variables of
 	// compose.override.yaml. Agents do not inherit it.
 	Environ []string

@@ -21,6 +21,7 @@ const (
 	labelCode       = "dev.flisk.code"          // hash of the source
 	labelSettings   = "dev.flisk.settings"      // identifies the settings; tells nothing of them
 	labelReader     = "dev.flisk.reader"        // of a container that is there to look at a volume, and never runs
+	labelRoom       = "dev.flisk.room"          // where the owner of a stack is that is made to be thrown away
 	labelInputs     = "dev.flisk.inputs"        // of an image: hash of all that it was made from
 )
 
@@ -49,6 +50,9 @@ func (d *Driver) ourLabels() map[string]string {
 	labels := map[string]string{labelProject: d.o.Stack.ID}
 	if d.o.Stack.Instance != "" {
 		labels[labelInstance] = d.o.Stack.Instance
+	}
+	if d.o.Room != "" {
+		labels[labelRoom] = d.o.Room
 	}
 	return labels
 }
