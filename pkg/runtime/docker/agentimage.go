@@ -131,9 +131,9 @@ func certificateRoots() ([]byte, error) {
 	return nil, nil
 }
 
-// prune removes images and programs of the project that nothing uses any more. It
+// removeUnused removes images and programs of the project that nothing uses any more. It
 // is only about space: what it cannot remove now, the next one will.
-func (d *Driver) prune(ctx context.Context, t target, l look) {
+func (d *Driver) removeUnused(ctx context.Context, t target, l look) {
 	var tags []string
 	for _, a := range t.agents {
 		tags = append(tags, a.Image)

@@ -385,7 +385,7 @@ func (a *apply) finish(ctx context.Context, changed bool) error {
 		}
 	}
 	if changed {
-		a.d.prune(ctx, a.target, l)
+		a.d.removeUnused(ctx, a.target, l)
 	}
 	return nil
 }

@@ -114,14 +114,9 @@ func (d *Driver) erase(ctx context.Context, p runtime.Progress) error {
 			return err
 		}
 	}
-	volumes, err := d.Volumes(ctx)
-	if err != nil {
-		return err
-	}
+	volumes, err := d.labelled(ctx, l.e) // whatever is wrong with the Compose file
 	for _, v := range volumes {
-		if !v.External {
-			err = errors.Join(err, l.e.removeVolume(ctx, volumeRef{name: v.Name, project: d.o.Stack.ID}))
-		}
+		err = errors.Join(err, l.e.removeVolume(ctx, volumeRef{name: v.Name, project: d.o.Stack.ID}))
 	}
 	images, listing := l.e.listImages(ctx, d.o.Stack.ID)
 	err = errors.Join(err, listing)

@@ -43,15 +43,12 @@ func (d *Driver) Volumes(ctx context.Context) ([]Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := e.listVolumes(ctx, d.o.Stack.ID)
+	out, err := d.labelled(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	var out []Volume
-	for _, v := range list {
-		if d.ours(v.Labels) {
-			out = append(out, Volume{Name: v.Name, Checkpoints: v.Name == d.o.Stack.Volume.Name, External: loaded.external(v.Name)})
-		}
+	for i, v := range out {
+		out[i].External = loaded.external(v.Name)
 	}
 	if !slices.ContainsFunc(out, func(v Volume) bool { return v.Checkpoints }) {
 		switch _, err := e.inspectVolume(ctx, d.o.Stack.Volume.Name); {
@@ -70,6 +67,21 @@ func (d *Driver) Volumes(ctx context.Context) ([]Volume, error) {
 		}
 		return 1
 	})
+	return out, nil
+}
+
+// labelled are the volumes that carry the project's label.
+func (d *Driver) labelled(ctx context.Context, e *engine) ([]Volume, error) {
+	list, err := e.listVolumes(ctx, d.o.Stack.ID)
+	if err != nil {
+		return nil, err
+	}
+	var out []Volume
+	for _, v := range list {
+		if d.ours(v.Labels) {
+			out = append(out, Volume{Name: v.Name, Checkpoints: v.Name == d.o.Stack.Volume.Name})
+		}
+	}
 	return out, nil
 }
 
