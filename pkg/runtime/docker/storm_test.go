@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ const maxStorm = 15 * time.Minute
 
 // TestC25_RestartsUnderLoad: clients send turns, each under a key, while the agent
 // is restarted again and again. No request fails, and the volume has every turn
-// once. One turn in forty takes a while, so that drains have something to do.
+// once. One turn in a hundred takes a while, so that drains have something to do.
 func TestC25_RestartsUnderLoad(t *testing.T) {
 	p := runtimetest.NewProject(t, realPlace(t))
 	p.Up()
@@ -40,15 +41,18 @@ func TestC25_RestartsUnderLoad(t *testing.T) {
 	calm, over := context.WithCancel(ctx)
 	defer over()
 	var all sync.WaitGroup
+	var sending atomic.Int64
 	clients := make([]talker, size.clients)
 	for i := range clients {
 		c := &clients[i]
 		c.session = fmt.Sprintf("storm-%d", i)
-		all.Go(func() { c.send(ctx, calm, p, (size.requests+size.clients-1)/size.clients) })
+		all.Go(func() { c.send(ctx, calm, p, (size.requests+size.clients-1)/size.clients, &sending) })
 	}
 	began := time.Now()
 	var took []time.Duration
-	for range size.restarts {
+	for i := range size.restarts {
+		// They are spread over the storm.
+		runtimetest.Eventually(t, "the next restart", func() bool { return sending.Load() >= int64(i*size.requests/size.restarts) })
 		start := time.Now()
 		if report := p.Restart(); len(report.Replaced) != 1 || report.Replaced[0].Exit.Code != 0 {
 			t.Errorf("restart: %+v", report)
@@ -82,13 +86,14 @@ type talker struct {
 }
 
 // send sends turns until calm has ended and there were enough of them.
-func (c *talker) send(ctx, calm context.Context, p *runtimetest.Project, enough int) {
+func (c *talker) send(ctx, calm context.Context, p *runtimetest.Project, enough int, sending *atomic.Int64) {
 	http := &http.Client{Transport: &http.Transport{}}
 	defer http.CloseIdleConnections()
 	for ctx.Err() == nil && (calm.Err() == nil || c.sent < enough) {
 		c.sent++
+		sending.Add(1)
 		input := fmt.Sprintf("i%d", c.sent)
-		if c.sent%40 == 0 {
+		if c.sent%100 == 0 {
 			input = fmt.Sprintf("%dms", 300+c.sent%7) // a turn that takes so long
 		}
 		key := fmt.Sprintf("%s-%d", c.session, c.sent)
