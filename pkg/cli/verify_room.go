@@ -168,7 +168,11 @@ func (a *app) clearContainers(ctx context.Context) error {
 		if _, err := os.Lstat(l.Room); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		errs = append(errs, a.clearStack(ctx, l.Room, claimed{project.Docker, stack.Stack{Name: l.Name, ID: l.ID}}))
+		root, err := makeRoom("flisk-clear-")
+		if err != nil {
+			return err
+		}
+		errs = append(errs, a.clearStack(ctx, root, claimed{project.Docker, stack.Stack{Name: l.Name, ID: l.ID, Dir: l.Dir}}), os.RemoveAll(root))
 	}
 	return errors.Join(errs...)
 }

@@ -14,6 +14,7 @@ type LeftRoom struct {
 	ID   string // of its project
 	Name string // that its containers begin with
 	Room string // the directory that says whose it is
+	Dir  string // of its project; "" when no container says
 }
 
 // LeftRooms lists the stacks on the engine that were made with [Options.Room],
@@ -32,7 +33,7 @@ func LeftRooms(ctx context.Context, s Surroundings) ([]LeftRoom, error) {
 	defer cancel()
 	var found []LeftRoom
 	add := func(labels map[string]string) {
-		l := LeftRoom{labels[labelProject], labels[composeProject], labels[labelRoom]}
+		l := LeftRoom{labels[labelProject], labels[composeProject], labels[labelRoom], labels[composeDir]}
 		known := slices.ContainsFunc(found, func(other LeftRoom) bool { return other.ID == l.ID })
 		if l.ID != "" && l.Room != "" && !known {
 			found = append(found, l)
