@@ -108,6 +108,11 @@ func (a *apply) buildImage(ctx context.Context, w wantedAgent) error {
 	if _, err := a.e.buildDockerfile(ctx, build, a.p.Output()); err != nil {
 		return err
 	}
+	command, err := a.imageCommand(ctx, w.Image)
+	if err != nil {
+		return err
+	}
+	a.warnDeaf(w, command)
 	return a.checkSource(w)
 }
 

@@ -38,9 +38,16 @@ type apply struct {
 	volumeMade bool
 
 	mu       sync.Mutex
-	running  map[runtime.Ref]string // containers of agents, by generation
-	started  map[runtime.Ref]bool   // of those, what this plan started
+	running  map[runtime.Ref]string  // containers of agents, by generation
+	started  map[runtime.Ref]opening // of those, what this plan starts
 	replaced []runtime.Change
+}
+
+// opening is a generation that is being started: since when, and how its end is
+// told, once it is ready or will not be.
+type opening struct {
+	began time.Time
+	end   func(detail string, err error)
 }
 
 // tagged is a name and what had it; "" when nobody did.
@@ -49,7 +56,7 @@ type tagged struct{ tag, was string }
 func newApply(c course, p runtime.Progress) *apply {
 	a := &apply{
 		d: c.d, e: c.look.e, p: p, course: c, target: c.target, volume: c.volume,
-		before: map[string]bool{}, wires: map[string]bool{}, running: map[runtime.Ref]string{}, started: map[runtime.Ref]bool{},
+		before: map[string]bool{}, wires: map[string]bool{}, running: map[runtime.Ref]string{}, started: map[runtime.Ref]opening{},
 	}
 	for _, container := range c.look.everything() {
 		a.before[container.ID] = true
@@ -155,7 +162,13 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 
 // start makes and starts a generation. Its name is that of its place, unless
 // somebody has that still; then it is renamed when that one is gone.
-func (a *apply) start(ctx context.Context, ref runtime.Ref) error {
+func (a *apply) start(ctx context.Context, ref runtime.Ref) (err error) {
+	o := opening{time.Now(), a.p.Begin("start " + ref.Replica)}
+	defer func() {
+		if err != nil {
+			o.end("", err)
+		}
+	}()
 	name := a.d.replicaName(ref)
 	if a.taken(name) {
 		name = a.d.baseName(alias(ref))
@@ -165,13 +178,15 @@ func (a *apply) start(ctx context.Context, ref runtime.Ref) error {
 		return err
 	}
 	id, err := a.create(ctx, spec)
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.e.startContainer(ctx, id)
 	}
-	a.mu.Lock()
-	a.running[ref], a.started[ref] = id, true
-	a.mu.Unlock()
-	return a.e.startContainer(ctx, id)
+	if err == nil {
+		a.mu.Lock()
+		a.running[ref], a.started[ref] = id, o
+		a.mu.Unlock()
+	}
+	return err
 }
 
 // create makes a container and passes the engine's warnings on.
@@ -216,13 +231,16 @@ const readyPoll = 20 * time.Millisecond
 // routes. Its exit is the end of the waiting: whatever the engine does about it,
 // it would exit again.
 func (a *apply) await(ctx context.Context, ref runtime.Ref) error {
-	end := a.p.Begin("start " + ref.Replica)
-	began := time.Now()
 	a.mu.Lock()
-	id, fresh := a.running[ref], a.started[ref]
+	id := a.running[ref]
+	o, fresh := a.started[ref]
+	delete(a.started, ref) // its end is told here
 	a.mu.Unlock()
+	if !fresh {
+		o = opening{time.Now(), a.p.Begin("start " + ref.Replica)}
+	}
 	how, err := a.untilReady(ctx, ref, id, fresh)
-	end(how+" after "+span(time.Since(began)), err)
+	o.end(how+" after "+span(time.Since(o.began)), err)
 	return err
 }
 
@@ -319,6 +337,9 @@ func (a *apply) stop(ctx context.Context, ref runtime.Ref) error {
 	end(detail, err)
 	if err != nil {
 		return err
+	}
+	if exit.Signal != 0 {
+		a.d.warnKilled(ref)
 	}
 	a.mu.Lock()
 	a.replaced = append(a.replaced, runtime.Change{Agent: ref.Agent, Replica: ref.Replica, Before: c.process(), Exit: exit})
