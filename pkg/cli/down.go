@@ -116,7 +116,7 @@ func (a *app) printDown(v DownJSON, stopped bool) {
 	for _, name := range v.Removed {
 		text := "volume " + name
 		if name == v.Volume.Name {
-			text += ", with " + countSessions(v.Volume.Sessions)
+			text += ", with " + v.Volume.held()
 		}
 		fields = append(fields, console.Field{Label: "gone", Value: console.Cell{Text: text, Style: console.Warn}})
 	}

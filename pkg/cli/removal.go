@@ -101,16 +101,16 @@ func confirmRemoval(ctx context.Context, a *app) error {
 	if len(r.names) > 1 {
 		question = "remove them, with %s, for good?"
 	}
-	return a.confirm(ctx, fmt.Sprintf(question, r.held()), kept)
+	return a.confirm(ctx, fmt.Sprintf(question, r.volume.held()), kept)
 }
 
-// held is what the volume with the conversations holds.
-func (r removal) held() string {
+// held is what a volume holds that is to go.
+func (v VolumeJSON) held() string {
 	switch {
-	case r.volume.Problem != "":
+	case v.Problem != "":
 		return "what cannot be read"
-	case r.volume.Sessions == 0:
+	case v.Sessions == 0:
 		return "no session"
 	}
-	return countSessions(r.volume.Sessions)
+	return countSessions(v.Sessions)
 }

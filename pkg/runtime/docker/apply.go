@@ -177,6 +177,7 @@ func (a *apply) start(ctx context.Context, ref runtime.Ref) (err error) {
 	if err != nil {
 		return err
 	}
+	a.warnDeaf(a.target.agent(ref.Agent), nil)
 	id, err := a.create(ctx, spec)
 	if err == nil {
 		err = a.e.startContainer(ctx, id)
