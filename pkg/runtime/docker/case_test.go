@@ -1,22 +1,17 @@
 package docker
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 
-	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
@@ -25,6 +20,7 @@ import (
 )
 
 // onFake is a project on a fake engine.
+
 func onFake(t *testing.T, o dockertest.Options) (*runtimetest.Project, *dockertest.Engine) {
 	t.Helper()
 	place, fake := fakePlace(t, o)
@@ -32,6 +28,7 @@ func onFake(t *testing.T, o dockertest.Options) (*runtimetest.Project, *dockerte
 }
 
 // both runs a test on the fake engine, and on the real one.
+
 func both(t *testing.T, test func(t *testing.T, p *runtimetest.Project)) {
 	t.Run("fake", func(t *testing.T) {
 		t.Parallel()
@@ -45,6 +42,7 @@ func both(t *testing.T, test func(t *testing.T, p *runtimetest.Project)) {
 }
 
 // driverOf is the project's driver with all its methods.
+
 func driverOf(p *runtimetest.Project) *Driver { return p.Driver().(*Driver) }
 
 func write(t *testing.T, path, content string) {
@@ -55,350 +53,51 @@ func write(t *testing.T, path, content string) {
 }
 
 // TestC11_IdleDown: an idle agent exits 0 in well under its grace.
-func TestC11_IdleDown(t *testing.T) {
-	t.Parallel()
-	both(t, func(t *testing.T, p *runtimetest.Project) {
-		p.Up()
-		began := time.Now()
-		p.Down()
-		took := time.Since(began)
-		if took > 10*time.Second || !strings.Contains(p.P.String(), "end stop bot-1: exit status 0") {
-			t.Errorf("down took %s:\n%s", took, p.P)
-		}
-		t.Logf("an idle down took %d ms", took.Milliseconds())
-	})
-}
 
 // TestC13_CtrlCDoesNotCutTheGrace: on engines that kill when the client of a stop
+
 // leaves, nobody leaves: the turn in flight is answered although the context of
+
 // the down has ended.
-func TestC13_CtrlCDoesNotCutTheGrace(t *testing.T) {
-	t.Parallel()
-	p, fake := onFake(t, dockertest.Options{CancelKills: true})
-	p.Up()
-	answer := inFlight(t, p)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := p.Driver().Down(ctx, p.P)
-		ended <- err
-	}()
-	runtimetest.Eventually(t, "the stop", func() bool { return slices.Contains(fake.Ops(), "ContainerStop") })
-	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("down: %v", err)
-	}
-	if a := <-answer; a.Status != http.StatusOK {
-		t.Errorf("the turn in flight: %+v", a)
-	}
-}
 
 // TestC12_ForceKills: a closed force channel ends the waiting by SIGKILL.
-func TestC12_ForceKills(t *testing.T) {
-	t.Parallel()
-	p, fake := onFake(t, dockertest.Options{})
-	p.Up()
-	answer := inFlight(t, p)
-	force := make(chan struct{})
-	p.Setup.Force = force
-	ended := make(chan error, 1)
-	go func() {
-		_, err := p.Driver().Down(t.Context(), p.P)
-		ended <- err
-	}()
-	runtimetest.Eventually(t, "the stop", func() bool { return slices.Contains(fake.Ops(), "ContainerStop") })
-	close(force)
-	if err := <-ended; err != nil {
-		t.Errorf("down: %v", err)
-	}
-	if a := <-answer; a.Err == nil && a.Status == http.StatusOK {
-		t.Errorf("the turn was not cut: %+v", a)
-	}
-	if !strings.Contains(p.P.String(), "what it had not committed is lost") {
-		t.Errorf("nobody says that turns are cut:\n%s", p.P)
-	}
-}
 
 // inFlight sends a turn of three seconds and returns when it runs.
-func inFlight(t *testing.T, p *runtimetest.Project) <-chan runtimetest.Answer {
-	t.Helper()
-	answer := make(chan runtimetest.Answer, 1)
-	go func() { answer <- p.Turn("bot", "s1", "", "3s") }()
-	runtimetest.Eventually(t, "the turn to begin", func() bool {
-		begun := false
-		err := p.Driver().Logs(t.Context(), runtime.LogOptions{Tail: -1}, func(l runtime.Line) error {
-			begun = begun || strings.Contains(l.Text, "a turn of 3s begins")
-			return nil
-		})
-		return err == nil && begun
-	})
-	return answer
-}
 
 // TestC17_DownKeepsTheVolume: a down asks for the removal of no volume, with or
+
 // without its container.
-func TestC17_DownKeepsTheVolume(t *testing.T) {
-	t.Parallel()
-	for _, api := range apis {
-		p, fake := onFake(t, dockertest.Options{API: api})
-		p.Up()
-		p.MustTurn("s1", "a")
-		fake.ResetCalls()
-		p.Down()
-		for _, c := range fake.Calls() {
-			if strings.Contains(c.Op, "Prune") || c.Op == "VolumeRemove" || c.Query.Get("v") == "1" {
-				t.Errorf("API %s: down calls %s %s?%s", api, c.Method, c.Path, c.Query.Encode())
-			}
-		}
-		if fake.VolumeDir(p.Setup.Stack.Volume.Name) == "" {
-			t.Error("the volume is gone")
-		}
-	}
-}
 
 // TestC17_RemoveVolume: it removes the project's volume, with all that is
-// remembered of it, and nobody else's.
-func TestC17_RemoveVolume(t *testing.T) {
-	t.Parallel()
-	both(t, func(t *testing.T, p *runtimetest.Project) {
-		p.Up()
-		p.MustTurn("s1", "a")
-		d := driverOf(p)
-		_, err := d.RemoveVolume(t.Context(), p.P)
-		mustFault(t, err, fault.Usage, "something of the project runs")
-		p.Down()
-		volumes, err := d.Volumes(t.Context())
-		if err != nil || len(volumes) != 1 || volumes[0] != (Volume{Name: p.Setup.Stack.Volume.Name, Checkpoints: true}) {
-			t.Errorf("volumes: %+v, %v", volumes, err)
-		}
-		removed, err := d.RemoveVolume(t.Context(), p.P)
-		if err != nil || !slices.Equal(removed, []string{p.Setup.Stack.Volume.Name}) {
-			t.Errorf("removed %v, %v", removed, err)
-		}
-		if err := d.ReadVolume(t.Context(), func(string) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("reading what is gone: %v", err)
-		}
-		if report := p.Up(); !report.Created {
-			t.Errorf("up after it: %+v", report)
-		}
-		if a := p.MustTurn("s1", "b"); a.Turn != 1 {
-			t.Errorf("the conversation is not gone: %+v", a)
-		}
-	})
-}
 
-func TestC17_ExternalVolumeStays(t *testing.T) {
-	t.Parallel()
-	p, fake := onFake(t, dockertest.Options{})
-	name := p.Setup.Stack.Volume.Name
-	fake.AddVolume(name, nil)
-	fake.AddVolume("somebody-elses", map[string]string{labelProject: "ffffffffffff"})
-	_, err := p.Driver().Up(t.Context(), p.P)
-	mustFault(t, err, fault.Usage, name, "is not of this project")
-	write(t, filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml"), "volumes: {checkpoints: !override {external: true, name: "+name+"}}\n")
-	p.Up()
-	p.MustTurn("s1", "a")
-	p.Down()
-	removed, err := driverOf(p).RemoveVolume(t.Context(), p.P)
-	if err != nil || len(removed) > 0 {
-		t.Errorf("removed %v, %v", removed, err)
-	}
-	if err := driverOf(p).Erase(t.Context(), p.P); err != nil {
-		t.Error(err)
-	}
-	if got := fake.Volumes(); !slices.Equal(got, []string{name, "somebody-elses"}) {
-		t.Errorf("the volumes are %v", got)
-	}
-}
+// remembered of it, and nobody else's.
 
 // TestC17_ReadVolume: sessions can be looked at when nothing runs and while
+
 // something does, and the volume stays as it is.
-func TestC17_ReadVolume(t *testing.T) {
-	t.Parallel()
-	both(t, func(t *testing.T, p *runtimetest.Project) {
-		count := func() (n int) {
-			t.Helper()
-			err := driverOf(p).ReadVolume(t.Context(), func(dir string) error {
-				var err error
-				if n, err = checkpoint.CountSessions(dir); err != nil {
-					return err
-				}
-				return os.RemoveAll(filepath.Join(dir, "a")) // of the copy
-			})
-			if err != nil {
-				t.Errorf("read: %v", err)
-			}
-			return n
-		}
-		p.Up()
-		p.MustTurn("s1", "a")
-		p.MustTurn("s2", "a")
-		if n := count(); n != 2 {
-			t.Errorf("%d sessions while it runs", n)
-		}
-		p.Down()
-		if n := count(); n != 2 {
-			t.Errorf("%d sessions when nothing runs", n)
-		}
-		p.Up()
-		if a := p.MustTurn("s1", "b"); a.Turn != 2 {
-			t.Errorf("the turn after reading: %+v", a)
-		}
-	})
-}
 
 // TestC18_AnotherEngine: an engine that does not have the project's volume is
+
 // refused before anything is made on it.
-func TestC18_AnotherEngine(t *testing.T) {
-	t.Parallel()
-	p, first := onFake(t, dockertest.Options{})
-	p.Up()
-	p.MustTurn("s1", "a")
-	p.Down()
-	place, second := fakePlace(t, dockertest.Options{})
-	here := p.Place
-	p.Place = place
-	_, err := p.Driver().Up(t.Context(), p.P)
-	mustFault(t, err, fault.Environment, "another Docker engine", first.Host())
-	_, err = p.Driver().Plan(t.Context(), runtime.OpUp)
-	mustFault(t, err, fault.Environment, "another Docker engine")
-	if ops := second.Ops(); len(ops) > 0 {
-		t.Errorf("the other engine was asked to change something: %v", ops)
-	}
-	// It has a volume of that name, with other conversations.
-	second.AddVolume(p.Setup.Stack.Volume.Name, map[string]string{labelProject: p.Setup.Stack.ID})
-	if _, _, err := checkpoint.InitVolume(second.VolumeDir(p.Setup.Stack.Volume.Name)); err != nil {
-		t.Fatal(err)
-	}
-	_, err = p.Driver().Up(t.Context(), p.P)
-	mustFault(t, err, fault.Environment, "is another volume")
-	if err := driverOf(p).Erase(t.Context(), p.P); err != nil {
-		t.Error(err)
-	}
-	p.Place = here
-}
 
 // TestC18_EmptiedVolume: a volume that was emptied or made anew is refused by the
-// agents, which are told its id.
-func TestC18_EmptiedVolume(t *testing.T) {
-	t.Parallel()
-	p, fake := onFake(t, dockertest.Options{})
-	p.Up()
-	p.MustTurn("s1", "a")
-	p.Down()
-	if err := os.Remove(filepath.Join(fake.VolumeDir(p.Setup.Stack.Volume.Name), "VOLUME")); err != nil {
-		t.Fatal(err)
-	}
-	_, err := p.Driver().Up(t.Context(), p.P)
-	mustFault(t, err, fault.Failed, "bot-1 ended before it was ready")
-	if f, _ := errors.AsType[*fault.Fault](err); f == nil || !strings.Contains(f.Detail, "volume") {
-		t.Errorf("nobody says why: %+v", err)
-	}
-	if c := fake.Containers(); len(c) > 0 {
-		t.Errorf("left: %+v", c)
-	}
-}
 
-func TestC18_ComposeProjectNameCountsForNothing(t *testing.T) {
-	t.Parallel()
-	p, fake := onFake(t, dockertest.Options{})
-	var warnings []string
-	d, err := New(Options{
-		Stack: p.Setup.Stack, Home: p.Setup.Home, SourceHash: p.Setup.SourceHash,
-		Surroundings: Surroundings{Getenv: func(name string) string {
-			return map[string]string{"DOCKER_HOST": fake.Host()}[name]
-		}},
-		Environ: []string{"COMPOSE_PROJECT_NAME=x"},
-		Warn:    func(text string) { warnings = append(warnings, text) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	for range 2 {
-		if _, err := d.Up(t.Context(), p.P); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(warnings) != 1 || !strings.Contains(warnings[0], `COMPOSE_PROJECT_NAME is "x"`) {
-		t.Errorf("warnings: %q", warnings)
-	}
-	for _, c := range fake.Containers() {
-		if c.Labels[composeProject] != p.Setup.Stack.Name {
-			t.Errorf("%s is of the project %q", c.Name, c.Labels[composeProject])
-		}
-	}
-}
+// agents, which are told its id.
 
 // TestC19_PortOfAnotherContainer: the engine itself knows of a port that nobody
-// on this machine is seen to listen on.
-func TestC19_PortOfAnotherContainer(t *testing.T) {
-	t.Parallel()
-	p, fake := onFake(t, dockertest.Options{})
-	fake.Fail(dockertest.Failure{Op: "ContainerStart", Message: "driver failed programming external connectivity: Bind for 127.0.0.1:1 failed: port is already allocated"})
-	_, err := p.Driver().Up(t.Context(), p.P)
-	mustFault(t, err, fault.Environment, fmt.Sprintf("port %d is in use", p.Setup.Stack.Gateway.Port))
-	if c := fake.Containers(); len(c) > 0 {
-		t.Errorf("left: %+v", c)
-	}
-	p.Up()
-}
 
-func TestC19_NoSubnetNamesTheUnused(t *testing.T) {
-	t.Parallel()
-	p, fake := onFake(t, dockertest.Options{})
-	other, err := connect(t.Context(), Endpoint{Host: fake.Host()}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.close()
-	if _, err := other.createNetwork(t.Context(), "forgotten", map[string]string{labelProject: "ffffffffffff"}); err != nil {
-		t.Fatal(err)
-	}
-	fake.Fail(dockertest.Failure{Op: "NetworkCreate", Message: "could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network"})
-	_, err = p.Driver().Up(t.Context(), p.P)
-	mustFault(t, err, fault.Environment, "non-overlapping")
-	if f, _ := errors.AsType[*fault.Fault](err); f == nil || f.Detail != "forgotten\n" || !strings.Contains(f.Hint, "docker network rm") {
-		t.Errorf("the fault does not say what could be removed: %+v", err)
-	}
-	if n := fake.Networks(); !slices.Equal(n, []string{"forgotten"}) {
-		t.Errorf("the networks are %v", n)
-	}
-}
+// on this machine is seen to listen on.
 
 // TestC19_SecondUpAsksForNothing: an up of an unchanged stack makes no call that
+
 // could change anything.
-func TestC19_SecondUpAsksForNothing(t *testing.T) {
-	t.Parallel()
-	for _, api := range apis {
-		p, fake := onFake(t, dockertest.Options{API: api})
-		p.Up()
-		for range 2 {
-			fake.ResetCalls()
-			p.Up()
-			if ops := fake.Ops(); len(ops) > 0 {
-				t.Errorf("API %s: up of what runs asks for %v", api, ops)
-			}
-		}
-		if ignored := fake.Ignored(); len(ignored) > 0 {
-			t.Errorf("API %s ignores %v", api, ignored)
-		}
-	}
-}
 
 // TestC20_ReadyThroughTheGateway: the first request after an up is answered.
-func TestC20_ReadyThroughTheGateway(t *testing.T) {
-	t.Parallel()
-	both(t, func(t *testing.T, p *runtimetest.Project) {
-		p.Up()
-		if a := p.Turn("bot", "s1", "", "a"); a.Err != nil || a.Status != http.StatusOK {
-			t.Errorf("the first turn: %+v", a)
-		}
-	})
-}
 
 // TestNoSecretIsShown: a value of an env file is in the container's environment,
+
 // as it must be, and nowhere else.
+
 func TestNoSecretIsShown(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {
@@ -445,6 +144,7 @@ func TestNoSecretIsShown(t *testing.T) {
 }
 
 // grep fails the test when a file below dir holds the text.
+
 func grep(t *testing.T, dir, text string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -463,6 +163,7 @@ func grep(t *testing.T, dir, text string) {
 }
 
 // TestHardened: what a container may is what the Compose file says.
+
 func TestHardened(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {
@@ -495,89 +196,15 @@ func TestHardened(t *testing.T) {
 }
 
 // TestC08_AgentThatDiesComesBack: the engine starts it again.
-func TestC08_AgentThatDiesComesBack(t *testing.T) {
-	t.Parallel()
-	p, fake := onFake(t, dockertest.Options{})
-	p.Up()
-	p.MustTurn("s1", "a")
-	before := p.Replica()
-	process, err := os.FindProcess(before.PID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Kill(); err != nil { // from outside the engine: it is no kill by hand
-		t.Fatal(err)
-	}
-	runtimetest.Eventually(t, "the agent to be back", func() bool {
-		r := p.Replica()
-		return r.State == runtime.Ready && r.PID != before.PID && r.Restarts == 1
-	})
-	if a := p.MustTurn("s1", "b"); a.Turn != 2 {
-		t.Errorf("after it: %+v", a)
-	}
-	fake.ResetCalls()
-	if up := p.Up(); up.Changed || len(fake.Ops()) > 0 {
-		t.Errorf("up after it: %+v %v", up, fake.Ops())
-	}
-}
 
 // TestStoppedByHand: what somebody stopped or killed with docker is brought back.
-func TestStoppedByHand(t *testing.T) {
-	t.Parallel()
-	for _, service := range []string{"bot", stack.GatewayService} {
-		t.Run(service, func(t *testing.T) {
-			t.Parallel()
-			both(t, func(t *testing.T, p *runtimetest.Project) {
-				p.Up()
-				p.MustTurn("s1", "a")
-				l, err := driverOf(p).look(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, c := range l.everything() {
-					if c.service() == service {
-						if _, err := l.e.stopContainer(t.Context(), c.ID, nil); err != nil {
-							t.Fatal(err)
-						}
-					}
-				}
-				if o := p.Observe(); service == stack.GatewayService && len(o.Stale) != 1 || service == "bot" && o.Replicas[0].State != runtime.Failing {
-					t.Errorf("observed %+v", o)
-				}
-				p.Up()
-				if a := p.MustTurn("s1", "b"); a.Turn != 2 {
-					t.Errorf("after it: %+v", a)
-				}
-				l, err = driverOf(p).look(t.Context())
-				if err != nil || len(l.everything()) != 2 {
-					t.Errorf("%d containers, %v", len(l.everything()), err)
-				}
-			})
-		})
-	}
-}
 
 // TestCrashLoopIsTold: an agent that ends again and again says why in status.
-func TestCrashLoopIsTold(t *testing.T) {
-	t.Parallel()
-	p, fake := onFake(t, dockertest.Options{})
-	p.Up()
-	// It cannot start again without its volume's file.
-	name := filepath.Join(fake.VolumeDir(p.Setup.Stack.Volume.Name), "VOLUME")
-	if err := os.WriteFile(name, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Driver().Kill(t.Context(), "bot"); err != nil {
-		t.Fatal(err)
-	}
-	runtimetest.Eventually(t, "the loop", func() bool {
-		r := p.Replica()
-		return r.State == runtime.Failing && strings.Contains(r.Detail, "the last that it wrote: ")
-	})
-}
 
 // TestServices: what people add in an override runs, and is changed and stopped
+
 // with the project.
+
 func TestServices(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{
@@ -633,6 +260,7 @@ services:
 }
 
 // TestUnappliedKeyIsRefused: before anything is made.
+
 func TestUnappliedKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{})
@@ -645,6 +273,7 @@ func TestUnappliedKeyIsRefused(t *testing.T) {
 }
 
 // TestOldImagesGo: of the project's own, and of nobody else.
+
 func TestOldImagesGo(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {
@@ -683,6 +312,7 @@ func mustEngine(t *testing.T, p *runtimetest.Project) *engine {
 }
 
 // TestEraseLeavesNothing, also of what runs.
+
 func TestEraseLeavesNothing(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {
@@ -719,6 +349,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 }
 
 // TestExamine: every finding is fine where nothing is wrong.
+
 func TestExamine(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {

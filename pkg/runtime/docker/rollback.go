@@ -15,6 +15,10 @@ const rollbackGrace = 5 * time.Second
 // Volumes are not touched. Once something was stopped for good there is no way
 // back, and the next run finishes what this one began.
 func (a *apply) rollBack(ctx context.Context) error {
+	for ref, o := range a.started { // nobody waited for it
+		o.end("given up after "+span(time.Since(o.began)), nil)
+		delete(a.started, ref)
+	}
 	if a.committed {
 		return nil
 	}

@@ -45,14 +45,18 @@ func TestC25_RestartsUnderLoad(t *testing.T) {
 	clients := make([]talker, size.clients)
 	for i := range clients {
 		c := &clients[i]
-		c.session = fmt.Sprintf("storm-%d", i)
+		c.name = fmt.Sprintf("storm-%d", i)
 		all.Go(func() { c.send(ctx, calm, p, (size.requests+size.clients-1)/size.clients, &sending) })
 	}
 	began := time.Now()
 	var took []time.Duration
 	for i := range size.restarts {
 		// They are spread over the storm.
-		runtimetest.Eventually(t, "the next restart", func() bool { return sending.Load() >= int64(i*size.requests/size.restarts) })
+		for sending.Load() < int64(i*size.requests/size.restarts) {
+			if err := pause(ctx, readyPoll); err != nil {
+				t.Fatal(err)
+			}
+		}
 		start := time.Now()
 		if report := p.Restart(); len(report.Replaced) != 1 || report.Replaced[0].Exit.Code != 0 {
 			t.Errorf("restart: %+v", report)
@@ -65,7 +69,7 @@ func TestC25_RestartsUnderLoad(t *testing.T) {
 	for _, c := range clients {
 		sent, failed = sent+c.sent, failed+len(c.failures)
 		for _, f := range c.failures[:min(3, len(c.failures))] {
-			t.Errorf("%s: %s", c.session, f)
+			t.Errorf("%s: %s", c.name, f)
 		}
 	}
 	lost, doubled := inspect(t, p, clients)
@@ -78,12 +82,19 @@ func TestC25_RestartsUnderLoad(t *testing.T) {
 	}
 }
 
-// talker is a client that sends the turns of a session in their order.
+// aConversation is how many turns a session gets: the agent's answer is as long as
+// the conversation.
+const aConversation = 100
+
+// talker is a client that sends the turns of its sessions in their order.
 type talker struct {
-	session  string
+	name     string
 	sent     int
 	failures []string
 }
+
+// session is that of a turn.
+func (c *talker) session(n int) string { return fmt.Sprintf("%s-%d", c.name, (n-1)/aConversation) }
 
 // send sends turns until calm has ended and there were enough of them.
 func (c *talker) send(ctx, calm context.Context, p *runtimetest.Project, enough int, sending *atomic.Int64) {
@@ -96,9 +107,9 @@ func (c *talker) send(ctx, calm context.Context, p *runtimetest.Project, enough 
 		if c.sent%100 == 0 {
 			input = fmt.Sprintf("%dms", 300+c.sent%7) // a turn that takes so long
 		}
-		key := fmt.Sprintf("%s-%d", c.session, c.sent)
-		a := runtimetest.Send(ctx, http, p.Setup.Stack.Gateway.URL(), "bot", c.session, key, input)
-		if a.Err != nil || a.Turn != c.sent {
+		key := fmt.Sprintf("%s-%d", c.name, c.sent)
+		a := runtimetest.Send(ctx, http, p.Setup.Stack.Gateway.URL(), "bot", c.session(c.sent), key, input)
+		if a.Err != nil || a.Turn != (c.sent-1)%aConversation+1 {
 			c.failures = append(c.failures, fmt.Sprintf("turn %d: %d %v %.300s", c.sent, a.Status, a.Err, a.Body))
 			return // the numbers would not fit any more
 		}
@@ -115,27 +126,26 @@ func inspect(t *testing.T, p *runtimetest.Project, clients []talker) (lost, doub
 		}
 		defer func() { _ = r.Close() }() // only a handle
 		for _, c := range clients {
-			v, err := r.View(t.Context(), c.session)
-			if err != nil {
-				return err
-			}
-			seen := map[string]int{}
-			for _, m := range v.Messages {
-				if text := m.Text(); m.Role == "user" {
-					seen[text]++
+			for n := 1; n <= c.sent; n += aConversation {
+				v, err := r.View(t.Context(), c.session(n))
+				if err != nil {
+					return err
 				}
-			}
-			turns := 0
-			for text, n := range seen {
-				turns += n
-				if strings.HasPrefix(text, "i") && n > 1 {
-					doubled += n - 1
+				inputs := map[string]int{}
+				turns := 0
+				for _, m := range v.Messages {
+					if m.Role == "user" {
+						inputs[m.Text()]++
+						turns++
+					}
 				}
-			}
-			if missing := c.sent - turns; missing > 0 {
-				lost += missing
-			} else {
-				doubled -= missing
+				for text, times := range inputs {
+					if strings.HasPrefix(text, "i") {
+						doubled += times - 1
+					}
+				}
+				want := min(aConversation, c.sent-n+1)
+				lost, doubled = lost+max(0, want-turns), doubled+max(0, turns-want)
 			}
 		}
 		return nil

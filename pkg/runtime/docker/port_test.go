@@ -1,0 +1,76 @@
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
+	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
+)
+
+func TestC19_PortOfAnotherContainer(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	fake.Fail(dockertest.Failure{Op: "ContainerStart", Message: "driver failed programming external connectivity: Bind for 127.0.0.1:1 failed: port is already allocated"})
+	_, err := p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Environment, fmt.Sprintf("port %d is in use", p.Setup.Stack.Gateway.Port))
+	if c := fake.Containers(); len(c) > 0 {
+		t.Errorf("left: %+v", c)
+	}
+	p.Up()
+}
+
+func TestC19_NoSubnetNamesTheUnused(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	other, err := connect(t.Context(), Endpoint{Host: fake.Host()}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.close()
+	if _, err := other.createNetwork(t.Context(), "forgotten", map[string]string{labelProject: "ffffffffffff"}); err != nil {
+		t.Fatal(err)
+	}
+	fake.Fail(dockertest.Failure{Op: "NetworkCreate", Message: "could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network"})
+	_, err = p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Environment, "non-overlapping")
+	if f, _ := errors.AsType[*fault.Fault](err); f == nil || f.Detail != "forgotten\n" || !strings.Contains(f.Hint, "docker network rm") {
+		t.Errorf("the fault does not say what could be removed: %+v", err)
+	}
+	if n := fake.Networks(); !slices.Equal(n, []string{"forgotten"}) {
+		t.Errorf("the networks are %v", n)
+	}
+}
+
+func TestC19_SecondUpAsksForNothing(t *testing.T) {
+	t.Parallel()
+	for _, api := range apis {
+		p, fake := onFake(t, dockertest.Options{API: api})
+		p.Up()
+		for range 2 {
+			fake.ResetCalls()
+			p.Up()
+			if ops := fake.Ops(); len(ops) > 0 {
+				t.Errorf("API %s: up of what runs asks for %v", api, ops)
+			}
+		}
+		if ignored := fake.Ignored(); len(ignored) > 0 {
+			t.Errorf("API %s ignores %v", api, ignored)
+		}
+	}
+}
+
+func TestC20_ReadyThroughTheGateway(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, p *runtimetest.Project) {
+		p.Up()
+		if a := p.Turn("bot", "s1", "", "a"); a.Err != nil || a.Status != http.StatusOK {
+			t.Errorf("the first turn: %+v", a)
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package docker
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
+	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
+)
+
+func TestC17_DownKeepsTheVolume(t *testing.T) {
+	t.Parallel()
+	for _, api := range apis {
+		p, fake := onFake(t, dockertest.Options{API: api})
+		p.Up()
+		p.MustTurn("s1", "a")
+		fake.ResetCalls()
+		p.Down()
+		for _, c := range fake.Calls() {
+			if strings.Contains(c.Op, "Prune") || c.Op == "VolumeRemove" || c.Query.Get("v") == "1" {
+				t.Errorf("API %s: down calls %s %s?%s", api, c.Method, c.Path, c.Query.Encode())
+			}
+		}
+		if fake.VolumeDir(p.Setup.Stack.Volume.Name) == "" {
+			t.Error("the volume is gone")
+		}
+	}
+}
+
+func TestC17_RemoveVolume(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, p *runtimetest.Project) {
+		p.Up()
+		p.MustTurn("s1", "a")
+		d := driverOf(p)
+		_, err := d.RemoveVolume(t.Context(), p.P)
+		mustFault(t, err, fault.Usage, "something of the project runs")
+		p.Down()
+		volumes, err := d.Volumes(t.Context())
+		if err != nil || len(volumes) != 1 || volumes[0] != (Volume{Name: p.Setup.Stack.Volume.Name, Checkpoints: true}) {
+			t.Errorf("volumes: %+v, %v", volumes, err)
+		}
+		removed, err := d.RemoveVolume(t.Context(), p.P)
+		if err != nil || !slices.Equal(removed, []string{p.Setup.Stack.Volume.Name}) {
+			t.Errorf("removed %v, %v", removed, err)
+		}
+		if err := d.ReadVolume(t.Context(), func(string) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("reading what is gone: %v", err)
+		}
+		if report := p.Up(); !report.Created {
+			t.Errorf("up after it: %+v", report)
+		}
+		if a := p.MustTurn("s1", "b"); a.Turn != 1 {
+			t.Errorf("the conversation is not gone: %+v", a)
+		}
+	})
+}
+
+func TestC17_ExternalVolumeStays(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	name := p.Setup.Stack.Volume.Name
+	fake.AddVolume(name, nil)
+	fake.AddVolume("somebody-elses", map[string]string{labelProject: "ffffffffffff"})
+	_, err := p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Usage, name, "is not of this project")
+	write(t, filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml"), "volumes: {checkpoints: !override {external: true, name: "+name+"}}\n")
+	p.Up()
+	p.MustTurn("s1", "a")
+	p.Down()
+	removed, err := driverOf(p).RemoveVolume(t.Context(), p.P)
+	if err != nil || len(removed) > 0 {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+	if err := driverOf(p).Erase(t.Context(), p.P); err != nil {
+		t.Error(err)
+	}
+	if got := fake.Volumes(); !slices.Equal(got, []string{name, "somebody-elses"}) {
+		t.Errorf("the volumes are %v", got)
+	}
+}
+
+func TestC17_ReadVolume(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, p *runtimetest.Project) {
+		count := func() (n int) {
+			t.Helper()
+			err := driverOf(p).ReadVolume(t.Context(), func(dir string) error {
+				var err error
+				if n, err = checkpoint.CountSessions(dir); err != nil {
+					return err
+				}
+				return os.RemoveAll(filepath.Join(dir, "a")) // of the copy
+			})
+			if err != nil {
+				t.Errorf("read: %v", err)
+			}
+			return n
+		}
+		p.Up()
+		p.MustTurn("s1", "a")
+		p.MustTurn("s2", "a")
+		if n := count(); n != 2 {
+			t.Errorf("%d sessions while it runs", n)
+		}
+		p.Down()
+		if n := count(); n != 2 {
+			t.Errorf("%d sessions when nothing runs", n)
+		}
+		p.Up()
+		if a := p.MustTurn("s1", "b"); a.Turn != 2 {
+			t.Errorf("the turn after reading: %+v", a)
+		}
+	})
+}
+
+func TestC18_AnotherEngine(t *testing.T) {
+	t.Parallel()
+	p, first := onFake(t, dockertest.Options{})
+	p.Up()
+	p.MustTurn("s1", "a")
+	p.Down()
+	place, second := fakePlace(t, dockertest.Options{})
+	here := p.Place
+	p.Place = place
+	_, err := p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Environment, "another Docker engine", first.Host())
+	_, err = p.Driver().Plan(t.Context(), runtime.OpUp)
+	mustFault(t, err, fault.Environment, "another Docker engine")
+	if ops := second.Ops(); len(ops) > 0 {
+		t.Errorf("the other engine was asked to change something: %v", ops)
+	}
+	// It has a volume of that name, with other conversations.
+	second.AddVolume(p.Setup.Stack.Volume.Name, map[string]string{labelProject: p.Setup.Stack.ID})
+	if _, _, err := checkpoint.InitVolume(second.VolumeDir(p.Setup.Stack.Volume.Name)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Environment, "is another volume")
+	if err := driverOf(p).Erase(t.Context(), p.P); err != nil {
+		t.Error(err)
+	}
+	p.Place = here
+}
+
+func TestC18_EmptiedVolume(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	p.Up()
+	p.MustTurn("s1", "a")
+	p.Down()
+	if err := os.Remove(filepath.Join(fake.VolumeDir(p.Setup.Stack.Volume.Name), "VOLUME")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Failed, "bot-1 ended before it was ready")
+	if f, _ := errors.AsType[*fault.Fault](err); f == nil || !strings.Contains(f.Detail, "volume") {
+		t.Errorf("nobody says why: %+v", err)
+	}
+	if c := fake.Containers(); len(c) > 0 {
+		t.Errorf("left: %+v", c)
+	}
+}
+
+func TestC18_ComposeProjectNameCountsForNothing(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	var warnings []string
+	d, err := New(Options{
+		Stack: p.Setup.Stack, Home: p.Setup.Home, SourceHash: p.Setup.SourceHash,
+		Surroundings: Surroundings{Getenv: func(name string) string {
+			return map[string]string{"DOCKER_HOST": fake.Host()}[name]
+		}},
+		Environ: []string{"COMPOSE_PROJECT_NAME=x"},
+		Warn:    func(text string) { warnings = append(warnings, text) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for range 2 {
+		if _, err := d.Up(t.Context(), p.P); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], `COMPOSE_PROJECT_NAME is "x"`) {
+		t.Errorf("warnings: %q", warnings)
+	}
+	for _, c := range fake.Containers() {
+		if c.Labels[composeProject] != p.Setup.Stack.Name {
+			t.Errorf("%s is of the project %q", c.Name, c.Labels[composeProject])
+		}
+	}
+}
