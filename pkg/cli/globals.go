@@ -35,7 +35,7 @@ func (g *globals) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&g.json, "json", false, "print one JSON value on stdout (an error: one on stderr)")
 	flags.BoolVar(&g.noInput, "no-input", false, "never ask; what would need an answer is refused")
 	flags.BoolVarP(&g.yes, "yes", "y", false, "answer every question with yes")
-	flags.StringVar(&g.runtime, "runtime", "", "where to run: docker, process, or auto, which finds out (`RUNTIME`)")
+	flags.StringVar(&g.runtime, "runtime", "", "run on `RUNTIME`: docker, process, or auto, which finds out")
 	flags.StringVar(&g.instance, "instance", "", "work on a second copy of the project, called `NAME`: own conversations, own port")
 }
 

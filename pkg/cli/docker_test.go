@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/docker"
+)
+
+// containers is a driver whose volume this process does not reach, like Docker's.
+type containers struct {
+	*fakeDriver
+	volume string // "" is not there yet
+	change func(c docker.Command) int
+}
+
+func (c containers) Engine(context.Context) (docker.Engine, error) {
+	return docker.Engine{
+		Endpoint: docker.Endpoint{Host: "unix:///var/run/docker.sock", Why: `context "colima" (DOCKER_CONTEXT)`, Context: "colima"},
+		ID:       "ENGINE", Version: "20.10.24", API: "1.41",
+	}, nil
+}
+
+func (c containers) ReadVolume(_ context.Context, read func(dir string) error) error {
+	if c.volume == "" {
+		return fmt.Errorf("there is no volume: %w", fs.ErrNotExist)
+	}
+	return read(c.volume)
+}
+
+func (c containers) ChangeVolume(_ context.Context, _ runtime.Progress, command docker.Command) (int, error) {
+	return c.change(command), nil
+}
+
+// onDocker is a driver with the sessions of volume.
+func onDocker(t *testing.T, o runtime.Observed) containers {
+	place := volume(t)
+	reached, err := place.observe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Volume, o.Place = "flisk-shop-9f2c41d07a3e", "Docker volume flisk-shop-9f2c41d07a3e at unix:///var/run/docker.sock"
+	return containers{fakeDriver: observing(o), volume: reached.Place}
+}
+
+func TestStatusOnDockerGolden(t *testing.T) {
+	t.Parallel()
+	o := running(time.Now().Add(-5*time.Minute - time.Second))
+	o.Stale, o.Replicas = nil, o.Replicas[:1]
+	o.Services = []runtime.Service{{Name: "db"}, {Name: "cache", Stopped: true}}
+	got := run{driver: onDocker(t, o), terminal: true}.do(t, "status", "-C", projectDir(t, false), "--runtime", "docker")
+	golden(t, "status-docker", got.out+"-- stderr\n"+got.err)
+	if got.code != 0 {
+		t.Errorf("code %d", got.code)
+	}
+	got = run{driver: onDocker(t, o)}.do(t, "status", "-C", projectDir(t, false), "--runtime", "docker", "--json")
+	var v StatusJSON
+	if err := json.Unmarshal([]byte(got.out), &v); err != nil || v.Runtime != "docker" || v.Engine == nil || v.Engine.Context != "colima" || v.Volume.Sessions != 3 || len(v.Services) != 2 || v.Services[1].Running {
+		t.Errorf("%v in %+v", err, got)
+	}
+}
+
+// C18: up says which engine has the conversations, and whether there are any.
+func TestC18_UpOnDockerSaysWhere(t *testing.T) {
+	t.Parallel()
+	d := onDocker(t, running(time.Now()))
+	d.up = func(context.Context, runtime.Progress) (runtime.Report, error) {
+		return runtime.Report{Changed: true, URL: "http://127.0.0.1:8080"}, nil
+	}
+	got := run{driver: d}.do(t, "up", "-C", projectDir(t, false), "--runtime", "docker")
+	for _, text := range []string{`engine   unix:///var/run/docker.sock (context "colima" (DOCKER_CONTEXT)), Docker 20.10.24`, "existing (3 sessions)"} {
+		if got.code != 0 || !strings.Contains(got.out, text) {
+			t.Errorf("it does not say %q: %+v", text, got)
+		}
+	}
+	d.volume = ""
+	if got := (run{driver: d}).do(t, "up", "-C", projectDir(t, false), "--runtime", "docker"); !strings.Contains(got.out, "not there yet") {
+		t.Errorf("without a volume: %+v", got)
+	}
+}
+
+// What is looked at is a copy; what changes the volume is an agent's own program.
+func TestSessionsOnDocker(t *testing.T) {
+	t.Parallel()
+	dir := projectDir(t, true)
+	d := onDocker(t, runtime.Observed{})
+	on := func(args ...string) result {
+		return run{driver: d}.do(t, append([]string{"sessions", "-C", dir, "--runtime", "docker"}, args...)...)
+	}
+	if got := on("list"); got.code != 0 || strings.Count(got.out, "\n") != 4 {
+		t.Errorf("list: %+v", got)
+	}
+	if got := on("show", "s1", "--agent", "clerk"); got.code != 0 || !strings.Contains(got.out, "another s1") {
+		t.Errorf("show: %+v", got)
+	}
+	file := filepath.Join(t.TempDir(), "all.flisk.jsonl")
+	if got := on("export", "-o", file); got.code != 0 {
+		t.Fatalf("export: %+v", got)
+	}
+	exported, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	answer := func(exit int, said string, report any) func(docker.Command) int {
+		return func(c docker.Command) int {
+			t.Helper()
+			_ = json.NewEncoder(c.Stdout).Encode(report)
+			_, _ = fmt.Fprint(c.Stderr, said)
+			return exit
+		}
+	}
+	session := func(agent, id string) []checkpoint.ImportedSession {
+		return []checkpoint.ImportedSession{{Agent: agent, Session: id, Turns: 2}}
+	}
+	d.change = func(c docker.Command) int {
+		got, err := io.ReadAll(c.Input)
+		if args := strings.Join(c.Args, " "); err != nil || string(got) != string(exported) || args != "sessions import --agents bot,clerk --agent clerk --skip-existing" {
+			t.Errorf("asked %q with %d bytes, %v", args, len(got), err)
+		}
+		return answer(0, "", checkpoint.ImportReport{Imported: session("clerk", "s9")})(c)
+	}
+	if got := on("import", file, "--agent", "clerk", "--skip-existing"); got.code != 0 || !strings.Contains(got.out, "1 session, 2 turns") {
+		t.Errorf("import: %+v", got)
+	}
+	for _, c := range []struct {
+		exit   int
+		said   string
+		report checkpoint.ImportReport
+		code   int
+		says   string
+	}{
+		{1, "x", checkpoint.ImportReport{Taken: session("bot", "s1")}, 1, `session "s1" exists already`},
+		{2, "x", checkpoint.ImportReport{Unknown: "clark", Known: []string{"bot", "clerk"}}, 2, `has no agent "clark"` + "\n" + `hint: give the sessions to an agent that there is with --agent; did you mean "clerk"?`},
+		{3, "level=INFO msg=x\nno space left on the volume\n", checkpoint.ImportReport{Left: session("bot", "s1")}, 3, "no space left on the volume\n"},
+		{1, "it broke", checkpoint.ImportReport{Imported: session("bot", "s1"), Left: session("bot", "s2")}, 1, "1 of 2 sessions were imported, and then: it broke"},
+		{2, "", checkpoint.ImportReport{}, 2, "ended with 2 and said nothing"},
+	} {
+		d.change = answer(c.exit, c.said, c.report)
+		if got := on("import", file); got.code != c.code || !strings.Contains(got.err, c.says) {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+
+	d.change = func(c docker.Command) int {
+		if args := strings.Join(c.Args, " "); c.Input != nil || args != "sessions rm --agent clerk -- s1" {
+			t.Errorf("asked %q", args)
+		}
+		return answer(0, "", checkpoint.RemovalReport{Removed: []string{"s1"}})(c)
+	}
+	if got := on("rm", "s1", "--agent", "clerk", "--yes"); got.code != 0 || !strings.Contains(got.out, "1 session") {
+		t.Errorf("rm: %+v", got)
+	}
+	d.change = answer(3, "the volume cannot be written", checkpoint.RemovalReport{})
+	if got := on("rm", "s1", "--agent", "clerk", "--yes"); got.code != 3 || !strings.Contains(got.err, "0 of 1 sessions were removed") {
+		t.Errorf("rm that fails: %+v", got)
+	}
+	d.change = func(docker.Command) int { t.Error("it asked for what is not there"); return 1 }
+	if got := on("rm", "s8", "--agent", "clerk", "--yes"); got.code != 1 {
+		t.Errorf("rm of nothing: %+v", got)
+	}
+	d.volume = ""
+	if got := on("list"); got.code != 0 || !strings.Contains(got.err, "no conversation yet") {
+		t.Errorf("list before the first up: %+v", got)
+	}
+}
+
+// An engine that went away is told, also where only the volume would be looked
+// at.
+func TestVolumeOfAnEngineThatWentAway(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("cannot reach the Docker engine")
+	d := unreachable{onDocker(t, runtime.Observed{}), gone}
+	got := run{driver: d}.do(t, "sessions", "list", "-C", projectDir(t, false), "--runtime", "docker")
+	if got.code == 0 || !strings.Contains(got.err, gone.Error()) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+type unreachable struct {
+	containers
+	err error
+}
+
+func (u unreachable) ReadVolume(context.Context, func(string) error) error { return u.err }
