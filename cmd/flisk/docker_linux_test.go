@@ -3,8 +3,10 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 // newDockerWorld is a world whose projects run on the real engine. Without one,
@@ -356,4 +359,48 @@ func TestDockerVerify(t *testing.T) {
 	}
 	p.do("verify", "--run", "isolation")
 	traces("after a SIGKILL, a reboot and the next one")
+}
+
+// TestDockerInterruptedRemoval: a removal that waits for a turn is interrupted. The
+// turn is answered, the session stays, and so does no container.
+func TestDockerInterruptedRemoval(t *testing.T) {
+	t.Parallel()
+	w := newDockerWorld(t)
+	p := w.dockerProject(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	p.do("up")
+	got := make(chan answer, 1)
+	go func() {
+		a, err := p.post(context.Background(), "bot", `"20s"`, http.Header{turn.HeaderSession: {"s1"}})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- a
+	}()
+	eventually(t, time.Minute, "the turn runs", func() bool { return strings.Contains(p.do("logs"), "turn runs 20s") })
+	cmd := p.command(p.dir, "sessions", "rm", "s1", "--yes")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, "the agent's program waits for the session", func() bool {
+		return docker(t, "ps", "-q", "--filter", "label=dev.flisk.project="+p.id(), "--filter", "label=dev.flisk.reader") != ""
+	})
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was interrupted
+	if code := cmd.ProcessState.ExitCode(); code != 130 || !strings.Contains(said.String(), "0 of 1 sessions were removed") {
+		t.Errorf("exit code %d\n%s", code, &said)
+	}
+	if n := len(p.objects("ps", "-aq")); n != 2 {
+		t.Errorf("%d containers, want the agent and the gateway", n)
+	}
+	if a := <-got; a.status != http.StatusOK || a.result.Turn != 1 {
+		t.Errorf("the client got %d %+v", a.status, a.problem)
+	}
+	if view := p.session("s1"); view.Turns != 1 {
+		t.Errorf("the session holds %d turns, want 1", view.Turns)
+	}
 }
