@@ -59,7 +59,9 @@ func newVerify(a *app) *cobra.Command {
 		GroupID: groupRun,
 		Long: "Run the project's agents in a stack of their own, kill and restart them in the middle of turns, and judge by " +
 			"the checkpoints on the volume whether anything was lost, doubled, forked or torn. What runs of the project, and " +
-			"its conversations, are not touched; nothing is left behind.\n\n" +
+			"its conversations, are not touched; nothing is left behind, and what a verification leaves that is killed by " +
+			"SIGKILL, the next one takes away. It uses the runtime of the project: on Docker the agents are containers " +
+			"behind Traefik, in a project of their own.\n\n" +
 			"The inputs and the environment come from verify: in flisk.yaml; choose a model there that costs nothing. The " +
 			"command says how many turns it will send, and asks when there are many.\n\n" +
 			"It exits with 0 when every guarantee held, 1 when one is broken, and 4 when nothing is broken but something " +

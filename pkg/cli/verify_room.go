@@ -150,7 +150,11 @@ func (a *app) clearStack(ctx context.Context, root string, c claimed) error {
 	if err != nil {
 		return err
 	}
-	_, err = driver.Down(ctx, console.Silent())
+	if _, err = driver.Down(ctx, console.Silent()); err != nil {
+		// It ends by itself, because its owner is gone, and may have done so just
+		// then: whoever looks again finds that.
+		_, err = driver.Down(ctx, console.Silent())
+	}
 	return err
 }
 
