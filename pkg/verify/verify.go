@@ -134,7 +134,7 @@ func Run(ctx context.Context, target Target, o Options) (Report, error) {
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err == nil {
+	if err == nil && len(o.Only) == 0 {
 		report.Checks = append(report.Checks, NeverChecked()...)
 	}
 	report.conclude(r, time.Since(started))
