@@ -131,7 +131,7 @@ func newRoot(a *app) *cobra.Command {
 		newTurn(a), newChat(a), newSessions(a),
 		newDoctor(a), newConfig(a), newVersion(a), newSupervise(),
 	)
-	describeCompletion(root)
+	a.describeCompletion(root)
 	return root
 }
 
