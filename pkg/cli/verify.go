@@ -68,7 +68,7 @@ func newVerify(a *app) *cobra.Command {
 			"flisk verify", "prove the project of this directory",
 			"flisk verify --list", "what is checked, and how",
 			"flisk verify --run crash --run drain", "only these two",
-			"flisk verify --junit report.xml", "for a CI system",
+			"flisk verify --yes --junit report"+project.ReportSuffix, "for a CI system; a file of this name does not count as code",
 		),
 		Args: positional(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -158,6 +158,9 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 		}
 	} else {
 		show.conclude(a, result)
+		if file, err := filepath.Abs(o.junit); err == nil && o.junit != "" {
+			a.noteCode(opened.project, file, project.ReportSuffix)
+		}
 	}
 	switch result.Verdict {
 	case verify.Broken:

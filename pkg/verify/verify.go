@@ -35,7 +35,7 @@ type Options struct {
 	Agent  string
 	Nonce  string            // what the agent's FLISK_VERIFY says
 	Inputs []json.RawMessage // compact JSON; used in turn, again and again
-	Only   []string          // names of checks; none is all
+	Only   []string          // names of checks; none is all, and then the report also names what is never checked
 	Seed   uint64            // of everything that is drawn by lot
 
 	// Hold is how long a drain must wait for a turn; 0 is 3 s. Drain is the
