@@ -141,7 +141,7 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 	}
 	result, err := a.prover(ctx, a, proving{
 		project: opened.project, agents: agents, only: o.only, seed: o.seed, keep: filepath.Join(home, "verify"),
-		progress: show.progress, agent: show.agent, begin: show.begin, ended: show.skipped,
+		progress: show.progress, agent: show.agent, begin: show.begin, left: show.left, ended: show.skipped,
 	})
 	if err != nil && ctx.Err() != nil {
 		return withEvidence(interrupted(ctx, err), result)
@@ -199,6 +199,7 @@ type proving struct {
 
 	agent func(name string, of int) // before the first check of each
 	begin func(verify.Check) (end func(verify.Result))
+	left  func()              // after a check that was begun and is not ended
 	ended func(verify.Report) // after the last check of each
 }
 
@@ -224,6 +225,7 @@ func prove(ctx context.Context, a *app, p proving) (VerifyJSON, error) {
 		})
 		result.Turns += report.Turns
 		if err = failed; err != nil {
+			p.left()
 			if report.Kept != "" {
 				result.Agents = append(result.Agents, report)
 			}
