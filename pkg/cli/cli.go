@@ -32,6 +32,9 @@ func Run(ctx context.Context, args []string, streams *console.Streams, environ [
 // run is Run on an app whose dependencies are set.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := newRoot(a)
+	if asksForCompletion(args) {
+		plainUsages(root)
+	}
 	root.SetArgs(append([]string{}, args...)) // cobra takes os.Args for nil
 	err := root.ExecuteContext(ctx)
 	if a.readerGone(err) {
@@ -109,7 +112,9 @@ func newRoot(a *app) *cobra.Command {
 	root.SetErr(a.streams.Err)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.help(cmd) })
 	root.SetFlagErrorFunc(flagFault)
-	root.SetHelpCommand(newHelp(a))
+	help := newHelp(a)
+	a.completeNames(help)
+	root.SetHelpCommand(help)
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "RUN"},
 		&cobra.Group{ID: groupTalk, Title: "TALK"},
@@ -132,6 +137,7 @@ func newRoot(a *app) *cobra.Command {
 		newDoctor(a), newConfig(a), newVersion(a), newSupervise(),
 	)
 	a.describeCompletion(root)
+	a.completeNames(root)
 	return root
 }
 
