@@ -234,7 +234,9 @@ func (t *terminalChat) turn(ctx context.Context, m message) error {
 	begins := !t.begun
 	var got answer
 	var err error
+	showTyping := t.a.streams.In.HideTyping()
 	caught := t.whileSignals(ctx, func(ctx context.Context) { got, err = t.send(ctx, m) })
+	showTyping()
 	switch {
 	case err != nil && caught == syscall.SIGINT:
 		t.abandoned = true
