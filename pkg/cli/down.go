@@ -25,9 +25,10 @@ type DownJSON struct {
 func newDown(a *app) *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
-		Use:     "down",
-		Short:   "stop everything; keep every conversation",
-		GroupID: groupRun,
+		Use:        "down",
+		SuggestFor: []string{"stop"},
+		Short:      "stop everything; keep every conversation",
+		GroupID:    groupRun,
 		Long: "Stop the agents, then the gateway. Turns that were accepted are finished, saved and answered first. The " +
 			"volume with the conversations stays.\n\n" +
 			"Ctrl-C while it waits goes on waiting and says so; a second one kills what is left. What was saved is " +
