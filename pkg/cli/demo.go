@@ -334,12 +334,14 @@ func (d *demo) other(ctx context.Context) error {
 func (d *demo) verify(ctx context.Context) error {
 	d.command("flisk verify")
 	d.say("The same again, for every moment of a turn, in a stack of its own: killed, drained, restarted, raced.")
+	left := func() {}
 	var err error
 	d.result.Verify, err = d.app.prover(ctx, d.app, proving{
 		project: d.opened.project, agents: d.opened.project.AgentNames(), seed: uint64(d.port), keep: filepath.Join(d.root, "kept"),
-		progress: console.Silent(), agent: func(string, int) {}, ended: func(verify.Report) {},
+		progress: console.Silent(), agent: func(string, int) {}, ended: func(verify.Report) {}, left: func() { left() },
 		begin: func(c verify.Check) func(verify.Result) {
 			done := d.progress.Wait(c.How)
+			left = done
 			return func(r verify.Result) {
 				done()
 				d.check(r.Promise, r.Verdict == verify.Held)
