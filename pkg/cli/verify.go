@@ -36,7 +36,7 @@ type CheckJSON struct {
 	Promise string `json:"promise"`           // the guarantee
 	How     string `json:"how,omitempty"`     // what is done to try it
 	Skipped string `json:"skipped,omitempty"` // why nothing ever is
-	Turns   int    `json:"turns"`             // that it sends to an agent, at most; all together send less than the sum
+	Turns   int    `json:"turns"`             // that it sends to an agent, at most, unless something must be told from chance; all together send less than the sum
 }
 
 type verifyOptions struct {
@@ -49,7 +49,7 @@ type verifyOptions struct {
 
 // manyTurns is the number of turns above which somebody must want them: a turn
 // may cost money.
-const manyTurns = 80
+const manyTurns = 50
 
 func newVerify(a *app) *cobra.Command {
 	var o verifyOptions
@@ -61,7 +61,8 @@ func newVerify(a *app) *cobra.Command {
 			"the checkpoints on the volume whether anything was lost, doubled, forked or torn. What runs of the project, and " +
 			"its conversations, are not touched; nothing is left behind.\n\n" +
 			"The inputs and the environment come from verify: in flisk.yaml; choose a model there that costs nothing. The " +
-			"command says how many turns it will send, and asks when there are many.\n\n" +
+			"command says how many turns it will send, and asks when there are many. Where a session comes to something " +
+			"else than one that was left in peace, it sends some more, to tell that from chance.\n\n" +
 			"It exits with 0 when every guarantee held, 1 when one is broken, and 4 when nothing is broken but something " +
 			"could not be checked. Evidence of what is broken is kept, and its seed draws the same lots again.",
 		Example: examples(
@@ -184,7 +185,11 @@ func withEvidence(err error, result VerifyJSON) error {
 		return err
 	}
 	f := *asFault(err)
-	f.Hint = "something was broken already; the evidence is kept in " + strings.Join(places, " and ")
+	evidence := "something was broken already; the evidence is kept in " + strings.Join(places, " and ")
+	if f.Hint != "" {
+		evidence = f.Hint + "; " + evidence
+	}
+	f.Hint = evidence
 	return &f
 }
 
@@ -222,6 +227,7 @@ func prove(ctx context.Context, a *app, p proving) (VerifyJSON, error) {
 		p.agent(agent, len(p.agents))
 		report, failed := verify.Run(ctx, provenAgent{stack, agent}, verify.Options{
 			Agent: agent, Nonce: stack.stack.Verify, Inputs: inputs, Only: p.only, Seed: p.seed, Keep: p.keep, Begin: p.begin,
+			TurnTimeout: stack.turnTimeout(agent),
 		})
 		result.Turns += report.Turns
 		if err = failed; err != nil {
@@ -333,7 +339,7 @@ func (a *app) printChecks(checks []verify.Check, never bool) error {
 		fmt.Fprintln(out, indent+console.Quiet.Render(fold(how)))
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintln(out, console.Quiet.Render(console.Fold(fmt.Sprintf("together up to %s: the undisturbed sessions that some are compared with are the same for all",
-		console.Count(verify.Turns(checks), "turn")), out.Columns(), "")))
+	fmt.Fprintln(out, console.Quiet.Render(console.Fold(fmt.Sprintf("together up to %s: the undisturbed session that some are compared with is the same for all; and up to %d more when something differs from it, which may be by chance",
+		console.Count(verify.Turns(checks), "turn"), verify.SpareTurns), out.Columns(), "")))
 	return nil
 }

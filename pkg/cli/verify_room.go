@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -17,10 +19,11 @@ import (
 
 const (
 	roomPrefix = "flisk-verify-"
-	// roomOwner names the file in a room that its verification holds a lock on,
-	// and which says what runs in there. The kernel gives the lock back when the
-	// process dies, however that is, and never to a stranger with its number.
+	// roomOwner names the file in a room that says what runs in there.
 	roomOwner = "owner.json"
+	// roomBegins is how long a room without that file is left alone: its
+	// verification may only just have made it.
+	roomBegins = time.Minute
 )
 
 // longestParent keeps the sockets of a stack, up to 85 bytes below it, within the
@@ -44,24 +47,41 @@ func makeRoom(prefix string) (string, error) {
 	return root, nil
 }
 
-// claimRoom says whose a room is, for as long as the returned file is open. The
-// file gets its name when it is locked: nobody finds it without its owner.
+// claimRoom says whose a room is, for as long as the returned file is open, which
+// has a lock on the directory. The kernel gives it back when the process dies,
+// however that is, and never to a stranger with its number.
 func claimRoom(root string, s stack.Stack) (*os.File, error) {
-	f, err := os.CreateTemp(root, roomOwner+"-")
+	dir, err := lockRoom(root)
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	text, err := json.Marshal(stack.Stack{Name: s.Name, ID: s.ID, Instance: s.Instance, Dir: s.Dir, Volume: s.Volume, Gateway: s.Gateway})
 	if err == nil {
-		err = json.NewEncoder(f).Encode(stack.Stack{Name: s.Name, ID: s.ID, Instance: s.Instance, Dir: s.Dir, Volume: s.Volume, Gateway: s.Gateway})
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(root, roomOwner))
+		err = os.WriteFile(filepath.Join(root, roomOwner), text, 0o600)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, dir.Close())
 	}
-	return f, nil
+	return dir, nil
+}
+
+// errLocked says that somebody has a room.
+var errLocked = errors.New("somebody has it")
+
+// lockRoom locks a room until the returned file is closed. The error wraps
+// [errLocked] when it is locked already.
+func lockRoom(root string) (*os.File, error) {
+	dir, err := os.OpenFile(root, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = errLocked
+		}
+		return nil, errors.Join(fmt.Errorf("cannot lock %q: %w", root, err), dir.Close())
+	}
+	return dir, nil
 }
 
 // roomDriver is a driver of the stack in a room.
@@ -77,9 +97,9 @@ func roomDriver(root string, o process.Options) (*process.Driver, error) {
 // clearRooms ends and removes what verifications left that were killed by
 // SIGKILL. What cannot be cleared is told, and keeps nobody from anything.
 func (a *app) clearRooms(ctx context.Context, progress *console.Progress) {
-	rooms, err := filepath.Glob(filepath.Join(roomParent(), roomPrefix+"*"))
+	rooms, err := roomsIn(roomParent())
 	if err != nil {
-		panic(err) // a malformed pattern
+		a.warn(fmt.Sprintf("cannot look for what a killed flisk verify left: %v", err))
 	}
 	for _, root := range rooms {
 		if err := clearRoom(ctx, root, progress); err != nil {
@@ -88,35 +108,74 @@ func (a *app) clearRooms(ctx context.Context, progress *console.Progress) {
 	}
 }
 
+// roomsIn are the directories of a directory that have the name of a room: the
+// prefix and a number, by [os.MkdirTemp].
+func roomsIn(parent string) ([]string, error) {
+	entries, err := os.ReadDir(parent)
+	var rooms []string
+	for _, e := range entries {
+		number, ok := strings.CutPrefix(e.Name(), roomPrefix)
+		if ok && number != "" && strings.Trim(number, "0123456789") == "" && e.IsDir() {
+			rooms = append(rooms, filepath.Join(parent, e.Name()))
+		}
+	}
+	return rooms, err
+}
+
 func clearRoom(ctx context.Context, root string, progress *console.Progress) (err error) {
 	info, err := os.Lstat(root)
 	if err != nil || !info.IsDir() || !own(info) {
 		return nil // gone, or somebody else's
 	}
-	f, err := os.OpenFile(filepath.Join(root, roomOwner), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	owner, runs, err := readOwner(root)
 	if err != nil {
-		return nil // it begins or ends just now, or is no such room
+		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		return nil // its verification lives
+	if !runs && time.Since(info.ModTime()) < roomBegins {
+		return nil
 	}
+	dir, err := lockRoom(root)
+	if errors.Is(err, errLocked) || errors.Is(err, os.ErrNotExist) {
+		return nil // its verification lives, or somebody else has cleared it
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
 	done := progress.Wait("clearing what a killed flisk verify left")
 	defer done()
-	var s stack.Stack
-	if err := json.NewDecoder(f).Decode(&s); err != nil {
-		return os.RemoveAll(root) // what is not written whole has not begun
-	}
-	force := make(chan struct{})
-	close(force)
-	driver, err := roomDriver(root, process.Options{Stack: s, Force: force})
-	if err != nil {
-		return err
-	}
-	if _, err := driver.Down(ctx, console.Silent()); err != nil {
-		return err
+	if runs {
+		force := make(chan struct{})
+		close(force)
+		driver, err := roomDriver(root, process.Options{Stack: owner, Force: force})
+		if err != nil {
+			return err
+		}
+		_, err = driver.Down(ctx, console.Silent())
+		if err != nil && ctx.Err() == nil {
+			// The stack ends by itself as well when its verification is gone, and may
+			// have done so between two questions.
+			_, err = driver.Down(ctx, console.Silent())
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return os.RemoveAll(root)
+}
+
+// readOwner reads what runs in a room. Nothing does where it is not said, or not
+// said whole: it is written before anything is started, and taken away when all
+// has ended.
+func readOwner(root string) (s stack.Stack, runs bool, err error) {
+	text, err := os.ReadFile(filepath.Join(root, roomOwner))
+	if errors.Is(err, os.ErrNotExist) {
+		return s, false, nil
+	}
+	if err != nil {
+		return s, false, err
+	}
+	return s, json.Unmarshal(text, &s) == nil, nil
 }
 
 // own reports whether a file belongs to this user.

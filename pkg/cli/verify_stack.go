@@ -98,6 +98,12 @@ func stackToProve(p *project.Project, port int) stack.Stack {
 	return s
 }
 
+// turnTimeout is how long an agent lets a turn run.
+func (v *proof) turnTimeout(agent string) time.Duration {
+	i := slices.IndexFunc(v.stack.Agents, func(a stack.Agent) bool { return a.Name == agent })
+	return v.stack.Agents[i].TurnTimeout
+}
+
 // newDriver makes the driver. Its stack ends with this process, also when that is
 // killed: the pipe whose other end the stack holds is closed then.
 func (v *proof) newDriver() error {

@@ -52,18 +52,21 @@ type answer struct {
 	problem turn.Code // "" for an answer that is not of the contract
 	detail  string
 	err     error // why the connection broke
+	took    time.Duration
 }
 
 func (a answer) ok() bool { return a.status == http.StatusOK }
 
 // failedItself reports whether it was the agent's own code that failed: by an
-// error, by a reply that is too large, by a state that it cannot read, by the
-// time that it took. That is no cut: whoever ends a turn from outside is told so
-// by another answer.
-func (a answer) failedItself() bool {
+// error, by a reply that is too large, by a state that it cannot read, or by
+// taking all the time that a turn has, which is limit. That is no cut: whoever
+// ends a turn from outside is told so by another answer.
+func (a answer) failedItself(limit time.Duration) bool {
 	switch a.problem {
-	case turn.RunFailed, turn.ReplyTooLarge, turn.StateMismatch, turn.TurnTimeout:
+	case turn.RunFailed, turn.ReplyTooLarge, turn.StateMismatch:
 		return true
+	case turn.TurnTimeout:
+		return a.took >= limit
 	}
 	return false
 }
@@ -95,7 +98,9 @@ func detail(s string) string {
 }
 
 // send sends a turn once.
-func (c *client) send(ctx context.Context, base string, m message) answer {
+func (c *client) send(ctx context.Context, base string, m message) (got answer) {
+	began := time.Now()
+	defer func() { got.took = time.Since(began) }()
 	body, err := json.Marshal(turn.Request{Input: m.input})
 	if err != nil {
 		return answer{err: err}
@@ -114,7 +119,7 @@ func (c *client) send(ctx context.Context, base string, m message) answer {
 	if err != nil {
 		return answer{err: err}
 	}
-	got := answer{status: status}
+	got = answer{status: status}
 	if got.ok() {
 		c.note(header.Get(turn.HeaderCode))
 		got.marked = header.Get(turn.HeaderReplayed) == turn.ReplayedTrue

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,60 +14,57 @@ import (
 // isolation looks for anything of one session in another.
 func isolation() Check {
 	return Check{
-		Name:    "isolation",
-		Promise: "a new session starts fresh",
-		How:     "two turns in one session, then one in another; what that leaves is compared with a new process's",
-		Turns:   4 + 1, // the fifth only when they differ
+		Name:        "isolation",
+		Promise:     "a new session starts fresh",
+		How:         "two turns in one session, then one in another; what that leaves is compared with a new process's",
+		Turns:       3,
+		Undisturbed: 1,
+		Again:       1 + 3,
 		run: func(ctx context.Context, s *scene) error {
-			if _, err := s.restart(ctx); err != nil {
-				return err
-			}
-			input := s.input(1)
-			pristine, err := s.begun(ctx, input)
+			first, err := s.twin(ctx)
 			if err != nil {
 				return err
 			}
-			old, fresh := s.session(), s.session()
-			foreign, unique := s.foreign(input)
-			for _, said := range foreign {
-				if _, err := s.say(ctx, old, said); err != nil {
-					return err
-				}
-			}
-			before, err := s.look(ctx, old)
+			pristine, _ := first.at(1)
+			foreign, unique := s.foreign(s.input(1))
+			old, fresh, err := s.afterOthers(ctx, foreign)
 			if err != nil {
 				return err
 			}
-			got, err := s.say(ctx, fresh, input)
-			if err != nil {
-				return err
-			}
-			view, err := s.look(ctx, fresh)
-			if err != nil {
-				return err
-			}
-			if got.Turn != 1 || view.Turn != 1 {
-				return s.broke(Leaked, fresh, "the first turn of a new session was answered as turn %d, and its checkpoint is at turn %d", got.Turn, view.Turn)
-			}
-			own := said(fresh, view)
+			own := said(fresh.ledger, fresh.view)
+			reply := own[1]
 			if unique {
 				own = own[:1] // it cannot have come up with that by itself
 			}
-			text, leaks, tells := leaked(said(old, before), own, view)
+			text, leaks, tells := leaked(said(old.ledger, old.view), own, fresh.view)
 			if leaks {
-				return s.broke(Leaked, fresh, "a new session's checkpoint holds what was said in another one: %q", text)
+				return s.broke(Leaked, fresh.ledger, "a new session's checkpoint holds what was said in another one: %q", text)
 			}
-			if err := s.unchanged(ctx, old, before, "a turn of another session"); err != nil {
+			s.saw("a new session begins at turn 1, with %s", count(len(fresh.view.Messages), "message"))
+			if err := s.sameBeginning(ctx, pristine, fresh, foreign, tells); err != nil {
 				return err
 			}
-			s.saw("a new session begins at turn 1, with %s", count(len(view.Messages), "message"))
-			if err := s.sameBeginning(ctx, fresh, input, pristine, view, tells); err != nil {
-				return err
-			}
-			s.saw("it said: %s", turn.Text(got.Reply))
+			s.saw("it said: %s", turn.Text(reply))
 			return nil
 		},
 	}
+}
+
+// afterOthers sends inputs to one session, and then a first turn to another one.
+func (s *scene) afterOthers(ctx context.Context, foreign []json.RawMessage) (old, fresh sample, err error) {
+	old = sample{ledger: s.session()}
+	for _, said := range foreign {
+		if _, err := s.say(ctx, old.ledger, said); err != nil {
+			return old, fresh, err
+		}
+	}
+	if old.view, err = s.look(ctx, old.ledger); err != nil {
+		return old, fresh, err
+	}
+	if fresh, err = s.begun(ctx); err != nil {
+		return old, fresh, err
+	}
+	return old, fresh, s.unchanged(ctx, old.ledger, old.view, "a turn of another session")
 }
 
 // foreign are two inputs for another session than the one that gets own: what
@@ -94,52 +90,72 @@ func (s *scene) foreign(own json.RawMessage) (inputs []json.RawMessage, unique b
 }
 
 // begun begins a session, and returns what its first turn left.
-func (s *scene) begun(ctx context.Context, input json.RawMessage) (checkpoint.View, error) {
+func (s *scene) begun(ctx context.Context) (sample, error) {
 	l := s.session()
-	if _, err := s.say(ctx, l, input); err != nil {
-		return checkpoint.View{}, err
+	got, err := s.turn(ctx, l)
+	if err != nil {
+		return sample{}, err
 	}
-	return s.look(ctx, l)
+	view, err := s.look(ctx, l)
+	if err == nil && (got.Turn != 1 || view.Turn != 1) {
+		err = s.broke(Leaked, l, "the first turn of a new session was answered as turn %d, and its checkpoint is at turn %d", got.Turn, view.Turn)
+	}
+	return sample{l, view}, err
 }
 
 // sameBeginning compares what the same first turn left of two sessions: of one
 // that its process served first, and of one that it served after others. An
 // agent that leaves something else whenever it runs (the session's id, a time, a
-// model's words) shows nothing. It is told by a second new process, later than
-// both: what only changes with time, and is the same in the first and the last
-// of three, was the same in the middle. tells says whether the contents of the
-// sessions alone would have shown a leak.
-func (s *scene) sameBeginning(ctx context.Context, l *ledger, input json.RawMessage, first, after checkpoint.View, tells bool) error {
-	sameTalk, sameState := bytes.Equal(talk(first), talk(after)), bytes.Equal(first.State, after.State)
-	if sameTalk && sameState {
+// model's words) shows nothing. tells says whether the contents of the sessions
+// alone would have shown a leak.
+func (s *scene) sameBeginning(ctx context.Context, first, after sample, foreign []json.RawMessage, tells bool) error {
+	p := pairs{calm: []sample{first}, upset: []sample{after}}
+	otherState, otherTalk := p.differ(stateOf), p.differ(talkOf)
+	if !otherState && !otherTalk {
 		s.saw("its messages and state are those of a new process")
 		return nil
 	}
-	if _, err := s.restart(ctx); err != nil {
-		return err
+	inNewProcess := func(ctx context.Context, _ int) (sample, error) {
+		if _, err := s.restart(ctx); err != nil {
+			return sample{}, err
+		}
+		return s.begun(ctx)
 	}
-	again, err := s.begun(ctx, input)
+	afterOthers := func(ctx context.Context) (sample, error) {
+		_, fresh, err := s.afterOthers(ctx, foreign)
+		return fresh, err
+	}
+	err := s.repeat(ctx, &p, inNewProcess, afterOthers, func() bool {
+		return otherState && p.differ(stateOf) || otherTalk && p.differ(talkOf)
+	})
 	if err != nil {
 		return err
 	}
-	const unequal = "equal turns in new processes leave unequal ones"
 	switch {
-	case sameState:
-	case bytes.Equal(first.State, again.State):
-		return s.broke(Leaked, l, "the first turn of a new session left the state %s after turns of other sessions, and %s in a new process", brief(after.State), brief(first.State))
+	case !otherState:
+	case p.differ(stateOf):
+		return s.repeated(Leaked, p, "the first turn of a new session left the state %s after turns of other sessions, and %s in a new process", brief(after.view.State), brief(first.view.State))
 	default:
-		s.saw("its state could not be compared: %s", unequal)
+		s.saw("its state could not be compared: %s", p.unequal(stateOf))
 	}
 	switch {
-	case sameTalk:
-	case bytes.Equal(talk(first), talk(again)):
-		return s.broke(Leaked, l, "the messages of a new session are others after turns of other sessions than in a new process: %s", firstDifference(after, first))
+	case !otherTalk:
+	case p.differ(talkOf):
+		return s.repeated(Leaked, p, "the messages of a new session are others after turns of other sessions than in a new process: %s", firstDifference(after.view, first.view))
 	case !tells:
-		return errors.New("nothing that was said in one session could be told apart in another, and its messages cannot be compared: " + unequal + "; give verify.inputs two texts that differ")
+		return errors.New("nothing that was said in one session could be told apart in another, and its messages cannot be compared: " + p.unequal(talkOf) + "; give verify.inputs two texts that differ")
 	default:
-		s.saw("its messages could only be searched: %s", unequal)
+		s.saw("its messages could only be searched: %s", p.unequal(talkOf))
 	}
 	return nil
+}
+
+// unequal says why a difference of first turns shows nothing.
+func (p pairs) unequal(of func(sample) string) string {
+	if !p.alike(of) {
+		return "equal turns in new processes leave unequal ones"
+	}
+	return "equal turns after other sessions leave unequal ones"
 }
 
 // leaked finds what was said in one session in the checkpoint of another. Only a

@@ -236,11 +236,12 @@ func TestTalk(t *testing.T) {
 		other.Turns[i].Reply = text("in other words")
 		other.Messages[2*i+1].Content = text("in other words")
 	}
-	if string(talk(one)) != string(talk(other)) {
+	talk := func(view checkpoint.View) string { return talkOf(sample{view: view}) }
+	if talk(one) != talk(other) {
 		t.Errorf("%s\n%s", talk(one), talk(other))
 	}
 	other.Messages[1].Content = text("never said")
-	if string(talk(one)) == string(talk(other)) || !strings.Contains(firstDifference(other, one), "message 2") {
+	if talk(one) == talk(other) || !strings.Contains(firstDifference(other, one), "message 2") {
 		t.Errorf("a reply that was changed is not seen: %s", talk(other))
 	}
 }
@@ -258,6 +259,11 @@ func TestParseHold(t *testing.T) {
 	} {
 		if held, _ := parseHold(line, "s", turn.PointBegun); held != want {
 			t.Errorf("%q: %t", line, held)
+		}
+	}
+	for line, want := range map[string]int{"level=INFO msg=draining in_flight=2": 2, "msg=drained in_flight=2": -1, "msg=draining": -1} {
+		if n, ok := parseStopping(line); ok != (want >= 0) || ok && n != want {
+			t.Errorf("%q: %d, %t", line, n, ok)
 		}
 	}
 	if _, id := parseHold("msg=hold point=begun session=s turn=t-1", "s", turn.PointBegun); id != "t-1" {
