@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
@@ -61,6 +62,9 @@ func (p process) main(newServer func(checkpoint.Store, turn.Env, *slog.Logger) *
 		}
 		return exitDone
 	}
+	if _, set := p.lookup("GOMAXPROCS"); !set {
+		runtime.GOMAXPROCS(processors())
+	}
 	byHand := env.Listen == ""
 	if _, set := p.lookup("FLISK_LINGER"); byHand && !set {
 		env.Linger = 0 // no gateway looks at /ready
@@ -94,6 +98,12 @@ func (p process) main(newServer func(checkpoint.Store, turn.Env, *slog.Logger) *
 	}
 	return code
 }
+
+// processors is how many goroutines may run at once: more than there are cores.
+// At every commit one waits in the kernel for the disk, and the Go runtime takes
+// a while to notice and to give its processor to another. With one a core,
+// sixteen sessions on two cores took half as many turns a second.
+func processors() int { return 4 * runtime.GOMAXPROCS(0) }
 
 // storeOptions says what the volume must be. On Docker a container's own layer
 // is a volume that somebody forgot to mount, and goes with the next restart;
