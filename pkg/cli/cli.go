@@ -10,6 +10,7 @@ package cli
 
 import (
 	"context"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,6 +59,10 @@ type app struct {
 	// newDriver makes the driver of a project; closing force ends a wait for a
 	// drain.
 	newDriver func(a *app, p *project.Project, force <-chan struct{}) (runtime.Driver, error)
+
+	// owner, if not nil, is the read end of a pipe with whose other end every stack
+	// ends that is started.
+	owner *os.File
 
 	// prover verifies a project; see prove.
 	prover func(ctx context.Context, a *app, p proving) (VerifyJSON, error)

@@ -36,7 +36,7 @@ type CheckJSON struct {
 	Promise string `json:"promise"`           // the guarantee
 	How     string `json:"how,omitempty"`     // what is done to try it
 	Skipped string `json:"skipped,omitempty"` // why nothing ever is
-	Turns   int    `json:"turns"`             // that it sends to an agent, at most, unless something must be told from chance; all together send less than the sum
+	Turns   int    `json:"turns"`             // that it sends to an agent, at most, unless something must be told from chance or tried again; all together send less than the sum
 }
 
 type verifyOptions struct {
@@ -339,7 +339,7 @@ func (a *app) printChecks(checks []verify.Check, never bool) error {
 		fmt.Fprintln(out, indent+console.Quiet.Render(fold(how)))
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintln(out, console.Quiet.Render(console.Fold(fmt.Sprintf("together up to %s: the undisturbed session that some are compared with is the same for all; and up to %d more when something differs from it, which may be by chance",
+	fmt.Fprintln(out, console.Quiet.Render(console.Fold(fmt.Sprintf("together up to %s: the undisturbed session that some are compared with is the same for all; and up to %d more when something differs from it, which may be by chance, or is tried again",
 		console.Count(verify.Turns(checks), "turn"), verify.SpareTurns), out.Columns(), "")))
 	return nil
 }

@@ -18,7 +18,10 @@ import (
 )
 
 const (
-	roomPrefix = "flisk-verify-"
+	roomPrefix     = "flisk-verify-"
+	demoRoomPrefix = "flisk-demo-"
+	// A room has these directories for its stack.
+	roomHome, roomRun = "home", "r"
 	// roomOwner names the file in a room that says what runs in there.
 	roomOwner = "owner.json"
 	// roomBegins is how long a room without that file is left alone: its
@@ -90,31 +93,34 @@ func roomDriver(root string, o process.Options) (*process.Driver, error) {
 	if err != nil {
 		return nil, fault.New(fault.Environment, "", "cannot find flisk's own executable: %w", err)
 	}
-	o.Executable, o.Home, o.RunBase = executable, filepath.Join(root, "home"), filepath.Join(root, "r")
+	o.Executable, o.Home, o.RunBase = executable, filepath.Join(root, roomHome), filepath.Join(root, roomRun)
 	return process.New(o)
 }
 
-// clearRooms ends and removes what verifications left that were killed by
-// SIGKILL. What cannot be cleared is told, and keeps nobody from anything.
+// clearRooms ends and removes what verifications and demos left that were killed
+// by SIGKILL. What cannot be cleared is told, and keeps nobody from anything.
 func (a *app) clearRooms(ctx context.Context, progress *console.Progress) {
 	rooms, err := roomsIn(roomParent())
 	if err != nil {
-		a.warn(fmt.Sprintf("cannot look for what a killed flisk verify left: %v", err))
+		a.warn(fmt.Sprintf("cannot look for what a killed flisk left: %v", err))
 	}
 	for _, root := range rooms {
 		if err := clearRoom(ctx, root, progress); err != nil {
-			a.warn(fmt.Sprintf("cannot clear %q, which a killed flisk verify left: %v", root, err))
+			a.warn(fmt.Sprintf("cannot clear %q, which a killed flisk left: %v", root, err))
 		}
 	}
 }
 
-// roomsIn are the directories of a directory that have the name of a room: the
+// roomsIn are the directories of a directory that have the name of a room: a
 // prefix and a number, by [os.MkdirTemp].
 func roomsIn(parent string) ([]string, error) {
 	entries, err := os.ReadDir(parent)
 	var rooms []string
 	for _, e := range entries {
 		number, ok := strings.CutPrefix(e.Name(), roomPrefix)
+		if !ok {
+			number, ok = strings.CutPrefix(e.Name(), demoRoomPrefix)
+		}
 		if ok && number != "" && strings.Trim(number, "0123456789") == "" && e.IsDir() {
 			rooms = append(rooms, filepath.Join(parent, e.Name()))
 		}
@@ -142,7 +148,7 @@ func clearRoom(ctx context.Context, root string, progress *console.Progress) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	done := progress.Wait("clearing what a killed flisk verify left")
+	done := progress.Wait("clearing what a killed flisk left")
 	defer done()
 	if runs {
 		force := make(chan struct{})

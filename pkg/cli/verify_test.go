@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -229,7 +230,7 @@ func TestRoomsAreCleared(t *testing.T) {
 func TestRoomsIn(t *testing.T) {
 	t.Parallel()
 	parent := filepath.Join(t.TempDir(), "a[b*")
-	for _, name := range []string{roomPrefix + "17", roomPrefix + "notes", roomPrefix, roomPrefix + "1x", "other-17"} {
+	for _, name := range []string{roomPrefix + "17", roomPrefix + "notes", roomPrefix, roomPrefix + "1x", "other-17", demoRoomPrefix + "19", demoRoomPrefix + "20-kept"} {
 		if err := os.MkdirAll(filepath.Join(parent, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +239,7 @@ func TestRoomsIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	rooms, err := roomsIn(parent)
-	if err != nil || len(rooms) != 1 || rooms[0] != filepath.Join(parent, roomPrefix+"17") {
+	if want := []string{filepath.Join(parent, demoRoomPrefix+"19"), filepath.Join(parent, roomPrefix+"17")}; err != nil || !slices.Equal(rooms, want) {
 		t.Errorf("%q, %v", rooms, err)
 	}
 	if rooms, err := roomsIn(filepath.Join(parent, "none")); err == nil || len(rooms) != 0 {

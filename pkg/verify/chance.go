@@ -19,23 +19,24 @@ import (
 // probability p(x). It looks broken with probability Σ p(x)ⁿ·(1-p(x))ⁿ, which for
 // two values is most, 2·(1/4)ⁿ, when they are equally probable: 1 in 8192 for
 // n = 7. For any number of values it is at most the greatest value of
-// pⁿ⁻¹·(1-p)ⁿ: 1 in 7877. A run compares in four checks, so a coin makes it red
-// less than once in 1000 runs.
+// pⁿ⁻¹·(1-p)ⁿ: 1 in 7877. A run compares five times, so a coin makes it red less
+// than once in 1000 runs.
 const (
 	rounds = 6      // n-1: in each both kinds of session are made once more
 	odds   = "7000" // against chance, after all of them
 )
 
 // SpareTurns is how many turns a run sends at most to tell differences from
-// chance. It is enough for one difference in any check, and for all others once
+// chance, and to try again what came to nothing. It is enough for one difference in any check, and for all others once
 // that is told: an agent that is known to be broken may be called so with less
 // care.
-const SpareTurns = 80
+const SpareTurns = 84
 
-// sample is a session as it is at its end.
+// sample is a session as it is at its end, and as it was one turn earlier where
+// somebody asks for that.
 type sample struct {
-	ledger *ledger
-	view   checkpoint.View
+	ledger       *ledger
+	view, before checkpoint.View
 }
 
 // pairs are sessions that got the same inputs, at the same turn: undisturbed
@@ -108,7 +109,7 @@ func (s *scene) repeat(ctx context.Context, p *pairs, calm func(ctx context.Cont
 			return nil
 		}
 		if err := s.allow(s.Again); err != nil {
-			return err
+			return fmt.Errorf("it differs from an undisturbed session, and whether by chance is open: %w", err)
 		}
 		calmFirst := round == 0 || s.lot.IntN(2) == 0
 		if err := one(calmFirst, round); err != nil {
@@ -129,7 +130,7 @@ func (s *scene) allow(turns int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.spare < turns {
-		return errors.New("it differs from an undisturbed session, and the turns that there are to tell that from chance are used up; let this check run alone")
+		return errors.New("the turns that there are to spare are used up; let this check run alone")
 	}
 	s.spare -= turns
 	s.Turns += turns

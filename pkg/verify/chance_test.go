@@ -117,7 +117,7 @@ func TestLack(t *testing.T) {
 		for _, i := range without {
 			view.Messages[i].Content = text("gone")
 		}
-		return sample{l, view}
+		return sample{ledger: l, view: view}
 	}
 	for name, c := range map[string]struct {
 		p    pairs

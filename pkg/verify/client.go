@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,14 +98,12 @@ func detail(s string) string {
 	return " (" + s + ")"
 }
 
-// send sends a turn once.
+// send sends a turn once, with the bytes of its input as they are.
 func (c *client) send(ctx context.Context, base string, m message) (got answer) {
 	began := time.Now()
 	defer func() { got.took = time.Since(began) }()
-	body, err := json.Marshal(turn.Request{Input: m.input})
-	if err != nil {
-		return answer{err: err}
-	}
+	// Not by an encoder, which may write the input in another way.
+	body := slices.Concat([]byte(`{"input":`), m.input, []byte("}"))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+turn.TurnPath(c.agent), bytes.NewReader(body))
 	if err != nil {
 		return answer{err: err}

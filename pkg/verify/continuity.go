@@ -35,18 +35,18 @@ func continuity() Check {
 			if what != "" {
 				return s.broke(Lost, l, "the turn after the restart changed the checkpoint: %s", what)
 			}
-			err = s.likeTwin(ctx, sample{l, after}, kept, "a restart", func(ctx context.Context) (sample, error) {
+			err = s.likeTwin(ctx, sample{ledger: l, view: after}, kept, "a restart", func(ctx context.Context) (sample, error) {
 				l := s.session()
 				if _, _, err := s.twoTurnsAndRestart(ctx, l); err != nil {
 					return sample{}, err
 				}
 				_, after, err := s.third(ctx, l)
-				return sample{l, after}, err
+				return sample{ledger: l, view: after}, err
 			})
 			if err != nil {
 				return err
 			}
-			s.saw("it said: %s", turn.Text(third.Reply))
+			s.saw("it said (not judged): %s", turn.Text(third.Reply))
 			return nil
 		},
 	}

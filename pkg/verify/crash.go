@@ -68,7 +68,7 @@ func (s *scene) killedEverywhere(ctx context.Context) (own sample, kept bool, er
 		}
 		view, kept = after, kept && same
 	}
-	return sample{l, view}, kept, nil
+	return sample{ledger: l, view: view}, kept, nil
 }
 
 // atPoint names the point at which a check could not go on.

@@ -151,22 +151,34 @@ func TestLeaked(t *testing.T) {
 	}
 	inState := messages()
 	inState.State = json.RawMessage(`{"memory":["so: call Ann at noon!"]}`)
+	asName := messages()
+	asName.State = json.RawMessage(`{"heard":{"my password is tulip":1}}`)
+	between := []json.RawMessage{text("it is in the attic"), text("the key, that is")}
 	for name, c := range map[string]struct {
-		view checkpoint.View
-		want string
+		before, view, alone checkpoint.View
+		mark, want          string
 	}{
-		"nothing":           {messages(), ""},
-		"a message":         {messages(foreign[0]), "my password is tulip"},
-		"in the state":      {inState, "call Ann at noon"},
-		"too short to tell": {messages(text("ok")), ""},
-		"said here as well": {messages(text("hello there")), ""},
+		"nothing":             {},
+		"a message":           {before: messages(foreign[0]), want: "my password is tulip"},
+		"a message, later":    {view: messages(foreign[0]), want: "my password is tulip"},
+		"of a later one":      {view: messages(between[1]), want: "the key, that is"},
+		"before it was said":  {before: messages(between[1])},
+		"in the state":        {before: inState, want: "call Ann at noon"},
+		"a name in the state": {view: asName, want: "my password is tulip"},
+		"its own":             {view: inState, alone: inState},
+		"too short to tell":   {view: messages(text("ok"))},
+		"said here as well":   {view: messages(text("hello there"))},
+		"no mark":             {view: inState, mark: "tulip"},
+		"a mark":              {view: asName, mark: "tulip", want: "tulip"},
 	} {
-		if got, leaks, tells := leaked(foreign, own, c.view); got != c.want || leaks != (c.want != "") || !tells {
-			t.Errorf("%s: found %q, %t, %t, want %q", name, got, leaks, tells, c.want)
+		met := encounter{sample{view: c.view, before: c.before}, append(own, own...), foreign, between}
+		if got, tells := met.leaked(sample{view: c.alone, before: c.alone}, c.mark); got != c.want || !tells {
+			t.Errorf("%s: found %q, %t, want %q", name, got, tells, c.want)
 		}
 	}
-	if _, leaks, tells := leaked(own, own, messages()); leaks || tells {
-		t.Errorf("equal sessions: %t, %t", leaks, tells)
+	same := sample{view: messages(), before: messages()}
+	if found, tells := (encounter{same, append(own, own...), own, own}).leaked(same, ""); found != "" || tells {
+		t.Errorf("equal sessions: %q, %t", found, tells)
 	}
 }
 

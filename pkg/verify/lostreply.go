@@ -45,7 +45,7 @@ func (s *scene) killedAndAskedAgain(ctx context.Context) (own sample, kept bool,
 		return own, false, err
 	}
 	second, keptTwo, err := s.beforeCommit(ctx, l, first)
-	return sample{l, second}, keptOne && keptTwo, err
+	return sample{ledger: l, view: second}, keptOne && keptTwo, err
 }
 
 // afterCommit returns the session as it is afterwards, and whether every message

@@ -62,7 +62,7 @@ func race() Check {
 				switch {
 				case got.ok():
 					numbers = append(numbers, got.result.Turn)
-				case busy(got):
+				case s.busy(got):
 					refused++
 				default:
 					return s.mustAnswer(l, got)
@@ -161,7 +161,7 @@ func (s *scene) meet(ctx context.Context, long time.Duration) (met bool, err err
 	if err := s.mustAnswer(l, one); err != nil {
 		return false, err
 	}
-	if !busy(two) {
+	if !s.busy(two) {
 		if err := s.mustAnswer(l, two); err != nil {
 			return false, err
 		}
@@ -169,7 +169,7 @@ func (s *scene) meet(ctx context.Context, long time.Duration) (met bool, err err
 	if !met {
 		return false, errors.New("two processes did not meet: the turn of the new one was accepted only when that of the old one was over")
 	}
-	if busy(two) {
+	if s.busy(two) {
 		s.saw("processes %d and %d at once: the turn of the second was refused because the session was busy", change.Before.PID, change.After.PID)
 		return true, nil
 	}
@@ -196,11 +196,15 @@ func (s *scene) atOnce(ctx context.Context, attempts []*attempt) ([]answer, erro
 	return answers, errors.Join(errs...)
 }
 
-// busy reports whether a turn was refused because others of its session ran.
-func busy(got answer) bool {
+// busy reports whether a turn was refused because others of its session ran: by
+// an agent that does not let it wait, or after it had waited for as long as a
+// turn may take.
+func (s *scene) busy(got answer) bool {
 	switch got.problem {
-	case turn.Busy, turn.QueueFull, turn.SessionBusy:
+	case turn.Busy, turn.QueueFull:
 		return true
+	case turn.SessionBusy:
+		return got.took >= s.TurnTimeout
 	}
 	return false
 }

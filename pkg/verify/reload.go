@@ -91,6 +91,9 @@ func reload() Check {
 				saved += view.Turn
 			}
 			s.saw("%d requests while process %d took over from %d: none failed", load.requests.Load()+1, change.After.PID, change.Before.PID)
+			if load.refused > 0 {
+				s.saw("%s refused because the session was busy", wasWere(load.refused))
+			}
 			s.saw("%s, one of them %s long in the old process, and up to turn %d in the new one", count(saved, "turn"), span(longTurn), load.after)
 			return nil
 		},
@@ -104,11 +107,12 @@ type load struct {
 	turns     sync.WaitGroup
 	requests  atomic.Int64
 
-	mu     sync.Mutex
-	failed []string
-	unwell []answer // the agent's code failed by itself
-	cut    []cutTurn
-	after  int // the highest number of a turn that was sent after the restart
+	mu      sync.Mutex
+	failed  []string
+	unwell  []answer // the agent's code failed by itself, or it takes no such input
+	cut     []cutTurn
+	refused int
+	after   int // the highest number of a turn that was sent after the restart
 }
 
 // cutTurn is a turn that was sent before the end of the restart, and given back.
@@ -142,7 +146,7 @@ func (l *load) send(ctx context.Context, attempts []*attempt) {
 		switch {
 		case err != nil:
 			l.fail(err.Error())
-		case got.failedItself(l.scene.TurnTimeout):
+		case got.failedItself(l.scene.TurnTimeout), got.problem == turn.BadRequest, got.problem == turn.TooLarge: // because of what it was sent
 			l.mu.Lock()
 			l.unwell = append(l.unwell, got)
 			l.mu.Unlock()
@@ -154,7 +158,11 @@ func (l *load) send(ctx context.Context, attempts []*attempt) {
 			l.mu.Lock()
 			l.after = max(l.after, got.result.Turn)
 			l.mu.Unlock()
-		case !got.ok() && got.problem != turn.Busy: // for which on_busy: reject asks
+		case l.scene.busy(got): // for which on_busy: reject asks, or turns that take nearly all their time
+			l.mu.Lock()
+			l.refused++
+			l.mu.Unlock()
+		case !got.ok():
 			l.fail("a turn was answered " + got.String())
 		}
 	}

@@ -22,7 +22,7 @@ type Check struct {
 	Name    string
 	Promise string // the guarantee, as a sentence
 	How     string // what is done to try it
-	Turns   int    // that it sends, at most, besides those that follow
+	Turns   int    // that it sends, at most, besides those that follow and those of allow
 
 	// Undisturbed is how long the session is, in turns, that its own is compared
 	// with; 0 when it is compared with none.
@@ -297,11 +297,9 @@ func (s *scene) restart(ctx context.Context) (Change, error) {
 }
 
 // otherInput is one that differs from a given one: another of the agent's own,
-// if there is one.
+// if there is one. Else it is no longer than the given one: a longer one may be
+// more than the agent takes.
 func (s *scene) otherInput(than json.RawMessage) json.RawMessage {
-	differs := func(in json.RawMessage) bool { return string(in) != string(than) }
-	if i := slices.IndexFunc(s.Inputs, differs); i >= 0 {
-		return s.Inputs[i]
-	}
-	return json.RawMessage(`"another input, by flisk verify"`)
+	others := append(slices.Clone(s.Inputs), json.RawMessage("0"), json.RawMessage("1"))
+	return others[slices.IndexFunc(others, func(in json.RawMessage) bool { return !sameValue(in, than) })]
 }

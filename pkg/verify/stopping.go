@@ -119,9 +119,9 @@ func (s *scene) finished(ctx context.Context, f *flight, w *stopping, what strin
 }
 
 // queued is finished for a turn that waited for its session: an agent that does
-// not queue refuses it.
+// not queue refuses it, and every one does after the time that a turn may take.
 func (s *scene) queued(ctx context.Context, f *flight, w *stopping, what string) (answer, error) {
-	if got, over, err := f.end(ctx, endTimeout); over && err == nil && busy(got) {
+	if got, over, err := f.end(ctx, endTimeout); over && err == nil && s.busy(got) {
 		return got, nil
 	}
 	return s.finished(ctx, f, w, what)

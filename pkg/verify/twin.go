@@ -22,7 +22,11 @@ func (t twin) at(turn int) (sample, bool) {
 	if turn < 1 || turn > len(t.views) {
 		return sample{}, false
 	}
-	return sample{t.ledger, t.views[turn-1]}, true
+	at := sample{ledger: t.ledger, view: t.views[turn-1]}
+	if turn > 1 {
+		at.before = t.views[turn-2]
+	}
+	return at, true
 }
 
 // twin returns the undisturbed session of the run, and makes it when there is

@@ -40,7 +40,8 @@ type Options struct {
 	Only   []string          // names of checks; none is all, and then the report also names what is never checked
 	Seed   uint64            // of everything that is drawn by lot
 
-	// Hold is how long a drain must wait for a turn; 0 is 3 s. Drain is the
+	// Hold is how long a drain must wait for a turn; 0 is 3 s, and it is no more
+	// than half of TurnTimeout, after which nobody waits behind it. Drain is the
 	// agent's budget for it, and must be longer; 0 is 20 s.
 	Hold, Drain time.Duration
 
@@ -81,8 +82,8 @@ func Select(names []string) ([]Check, error) {
 }
 
 // Turns is how many turns the checks send together, at most, as long as no
-// session differs from an undisturbed one; to tell such a difference from chance
-// Run sends up to [SpareTurns] more. It is less than the sum of [Check.Most]: the
+// session differs from an undisturbed one; to tell such a difference from chance,
+// and to try again, Run sends up to [SpareTurns] more. It is less than the sum of [Check.Most]: the
 // undisturbed session is that of all checks.
 func Turns(checks []Check) int {
 	n := longest(checks)
@@ -111,6 +112,7 @@ func longest(checks []Check) int {
 func Run(ctx context.Context, target Target, o Options) (Report, error) {
 	o.Hold, o.Drain = cmp.Or(o.Hold, DefaultHold), cmp.Or(o.Drain, DefaultDrain)
 	o.TurnTimeout = cmp.Or(o.TurnTimeout, turn.DefaultEnv().TurnTimeout)
+	o.Hold = min(o.Hold, o.TurnTimeout/2)
 	checks, err := Select(o.Only)
 	if err != nil {
 		return Report{}, err

@@ -157,11 +157,11 @@ func TestIsolationOfEqualInputs(t *testing.T) {
 		want        Verdict
 		says        string
 	}{
-		{"a text", leaky, text("hi"), Broken, "hi (verify-nonce-"},
-		{"no text", mutatedAgent(t, "shared-messages"), number, Broken, "the messages of a new session"},
+		{"a text", leaky, text("hi"), Broken, "holds what was said in another one"},
+		{"no text", mutatedAgent(t, "shared-messages"), number, Broken, "the messages of a session that met others"},
 		{"no text, and messages that differ", differs, number, Unchecked, "could be told apart"},
-		{"the scaffold", goodAgent(t), text("hi"), Held, "those of a new process"},
-		{"the scaffold, without a text", goodAgent(t), number, Held, "those of a new process"},
+		{"the scaffold", goodAgent(t), text("hi"), Held, "those of a session that has a process to itself"},
+		{"the scaffold, without a text", goodAgent(t), number, Held, "those of a session that has a process to itself"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -418,11 +418,11 @@ func TestStateThatAlwaysDiffers(t *testing.T) {
 	o.Only = []string{"isolation"}
 	agent := ownCode(t, "signs", "\tdefer func() { cp.State.Last = cp.Session }()\n")
 	report, err := Run(t.Context(), newBench(t, agent), o)
-	if err != nil || report.Verdict != Held || !strings.Contains(report.Checks[0].Summary(), "its state could not be compared: equal turns in new processes leave unequal ones") || report.Turns != 5 {
+	if err != nil || report.Verdict != Held || !strings.Contains(report.Checks[0].Summary(), "its state could not be compared: equal turns in new processes leave unequal ones") || report.Turns != 9 {
 		t.Errorf("%v\n%s", err, table(report))
 	}
 	report, err = Run(t.Context(), newBench(t, goodAgent(t)), o)
-	if err != nil || report.Verdict != Held || !strings.Contains(report.Checks[0].Summary(), "its messages and state are those of a new process") || report.Turns != 4 {
+	if err != nil || report.Verdict != Held || !strings.Contains(report.Checks[0].Summary(), "its messages and state are those of a session that has a process to itself") || report.Turns != 7 {
 		t.Errorf("%v\n%s", err, table(report))
 	}
 }
