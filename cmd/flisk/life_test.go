@@ -194,7 +194,7 @@ func TestC12_SIGTERMDuringATurn(t *testing.T) {
 	if view := p.session("s1"); view.Turns != 1 {
 		t.Errorf("the session holds %d turns, want 1", view.Turns)
 	}
-	if logs := p.do("logs"); !strings.Contains(logs, "ended (exit status 0)") {
+	if logs := p.do("logs"); !strings.Contains(logs, "ended (exit code 0)") {
 		t.Errorf("no word of exit code 0 in the logs:\n%s", logs)
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 // Func is an agent's code: one turn of a conversation. S is the agent's own
 // state. It is called for many sessions at once, one turn of a session at a
-// time, and must not use cp after it returned.
+// time, and must not use cp after it returned: the next turn may get the same
+// Messages, so what is changed in them then is taken for its doing.
 type Func[S any] func(ctx context.Context, cp *Checkpoint[S], input Input) (Reply, error)
 
 // Checkpoint is what the earlier turns of a session left behind. It belongs to

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,9 +29,12 @@ var (
 	benchReply = Text(strings.Repeat("r", 1022))
 )
 
-// benchServer is an agent on a real volume whose code does nothing.
+// benchServer is an agent on a real volume whose code does nothing, in a process
+// as Main would have it.
 func benchServer(b *testing.B) (s *Server, size func(session string) int64) {
 	b.Helper()
+	before := runtime.GOMAXPROCS(processors())
+	b.Cleanup(func() { runtime.GOMAXPROCS(before) })
 	dir := b.TempDir()
 	env := turn.DefaultEnv()
 	store, err := checkpoint.Open(dir, checkpoint.Options{Agent: env.Agent})

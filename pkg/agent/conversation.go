@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 )
 
 // weave says what the conversation is after a turn: the first kept of the
@@ -80,6 +81,9 @@ func sameMessage(a, b Message) bool {
 func checkMessage(m Message) (Message, error) {
 	if m.Role == "" {
 		return m, errors.New("it has no role")
+	}
+	if !utf8.ValidString(m.Role) {
+		return m, fmt.Errorf("its role %q: %w", m.Role, errNotUTF8)
 	}
 	content, err := compactJSON(m.Content)
 	if err != nil {

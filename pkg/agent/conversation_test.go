@@ -62,6 +62,7 @@ func TestWeaveChecksNewMessages(t *testing.T) {
 	in, out := msgs("IN")[0], msgs("OUT")[0]
 	for name, m := range map[string]Message{
 		"no role":    {Content: json.RawMessage(`1`)},
+		"odd role":   {Role: "to\xffol", Content: json.RawMessage(`1`)},
 		"no content": {Role: "tool"},
 		"not JSON":   {Role: "tool", Content: json.RawMessage(`hello`)},
 		"not UTF-8":  {Role: "tool", Content: json.RawMessage("\"\xff\"")},

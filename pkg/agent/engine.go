@@ -112,7 +112,14 @@ func (e *engine) do(ctx context.Context, req request, c client) (err error) {
 		return e.attend(ctx, f, c.deliver)
 	}
 	defer context.AfterFunc(ctx, func() { e.abandon(f) })()
+	landed := false
+	defer func() {
+		if !landed {
+			e.crashed(f)
+		}
+	}()
 	e.fly(f)
+	landed = true
 	return e.outcome(ctx, f)
 }
 
@@ -263,7 +270,27 @@ func (e *engine) deliver(f *flight, result turn.Result) bool {
 	}
 	slow := time.AfterFunc(deliveryWait, f.land)
 	whole := f.client.deliver(result)
-	return slow.Stop() && whole
+	inTime := slow.Stop()
+	if whole && !inTime && f.key == "" {
+		e.deliveredLate(f, result.TurnID)
+	}
+	return whole && inTime
+}
+
+// deliveredLate notes that a slow client has its whole reply, unless the session
+// went on or is busy: the same input again is then a new turn.
+func (e *engine) deliveredLate(f *flight, turnID string) {
+	ctx, cancel := context.WithTimeout(e.ctx, deliveryWait)
+	defer cancel()
+	s, err := e.store.Acquire(ctx, f.session)
+	if err != nil {
+		e.note(f, "delivered", err)
+		return
+	}
+	defer s.Release()
+	if t, ok := s.Last(); ok && t.ID == turnID {
+		e.note(f, "delivered", s.Delivered())
+	}
 }
 
 // note logs a failed write whose loss the design allows for.

@@ -43,6 +43,7 @@ func TestParseInput(t *testing.T) {
 		`{"input":"hi"}`:                      `"hi"`,
 		"\n{ \"input\" : { \"b\": 1.0 } }\n ": `{"b":1.0}`,
 		`{"input":null}`:                      `null`,
+		`{"input":[1e400, -0]}`:               `[1e400,-0]`,
 		`{"input":"<b>\u00fc"}`:               `"<b>\u00fc"`,
 	} {
 		got, _, err := parseInput([]byte(body))

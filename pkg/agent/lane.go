@@ -178,11 +178,12 @@ func (e *engine) answer(f *flight, result turn.Result, err error) (deliver bool)
 }
 
 // sendAway answers the owner of a flight that has failed, from outside of the
-// owner's goroutine or at its end.
+// owner's goroutine or at its end, and once.
 func (e *engine) sendAway(f *flight) {
 	e.mu.Lock()
-	f.refused = !f.abandoned
-	p, refuse := f.err.(*turn.Problem), f.refused
+	p, failed := f.err.(*turn.Problem)
+	refuse := failed && !f.abandoned && !f.refused
+	f.refused = f.refused || refuse
 	e.mu.Unlock()
 	if refuse {
 		f.client.refuse(p)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
@@ -66,6 +67,9 @@ func (p process) main(newServer func(checkpoint.Store, turn.Env, *slog.Logger) *
 	if len(p.args) > 0 {
 		return p.command(env)
 	}
+	if _, set := p.lookup("GOMAXPROCS"); !set {
+		runtime.GOMAXPROCS(processors())
+	}
 
 	log := newLog(p.stderr, env.Runtime)
 	stop, err := watchForStop(env.Lifeline)
@@ -92,6 +96,12 @@ func (p process) main(newServer func(checkpoint.Store, turn.Env, *slog.Logger) *
 	}
 	return code
 }
+
+// processors is how many goroutines may run at once: more than there are cores.
+// At every commit one waits in the kernel for the disk, and the Go runtime takes
+// a while to notice and to give its processor to another. With one a core,
+// sixteen sessions on two cores took half as many turns a second.
+func processors() int { return 4 * runtime.GOMAXPROCS(0) }
 
 // storeOptions says what the volume must be. On Docker a container's own layer
 // is a volume that somebody forgot to mount, and goes with the next restart;

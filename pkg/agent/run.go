@@ -25,15 +25,11 @@ func (e *engine) runTurn(f *flight, s checkpoint.Session, t checkpoint.Turn, run
 	})
 	out := outcome{err: errGoexit}
 	defer func() {
-		inTime := returned()
-		if inTime {
-			e.conclude(ctx, f, s, t, out)
-		} else {
+		if !returned() {
 			e.logPanic(f, t, out.err) // its late reply is dropped
+			return
 		}
-		if inTime && out.err == errGoexit {
-			e.sendAway(f) // nothing returns to the owner any more
-		}
+		e.conclude(ctx, f, s, t, out)
 	}()
 	out = invoke(ctx, run)
 }
@@ -52,7 +48,7 @@ func (e *engine) conclude(ctx context.Context, f *flight, s checkpoint.Session, 
 		return
 	}
 	if out.seen != nil {
-		s.Attach(out.seen)
+		s.Attach(out.seen, out.seen.bytes())
 	}
 	whole := e.deliver(f, resultOf(committed, false))
 	e.holdAt(f.request, turn.PointReplied, t.ID)
@@ -111,7 +107,7 @@ func watchRun(ctx context.Context, overrun func(cause error)) (returned func() b
 		mu.Lock()
 		defer mu.Unlock()
 		select {
-		case <-back:
+		case <-back: // while this waited for the mutex
 		default:
 			late = true
 			overrun(context.Cause(ctx))
@@ -198,6 +194,18 @@ func (e *engine) abandonCommit(f *flight, s checkpoint.Session, t checkpoint.Tur
 	e.answer(f, turn.Result{}, p)
 }
 
+// crashed answers for a flight whose goroutine is ended by the agent's code, or by
+// a panic outside of it: nothing returns to the owner any more.
+func (e *engine) crashed(f *flight) {
+	e.mu.Lock()
+	answered := f.answered
+	e.mu.Unlock()
+	if !answered {
+		e.answer(f, turn.Result{}, turn.Problemf(turn.RunFailed, "%v", errGoexit))
+	}
+	e.sendAway(f)
+}
+
 // load decodes the checkpoint for the agent's code. A decoder of the state type
 // is the agent's code too, and may panic.
 func (e *engine) load(s checkpoint.Session, cp checkpoint.Checkpoint, req request) (run execution, err error) {
@@ -211,7 +219,7 @@ func (e *engine) load(s checkpoint.Session, cp checkpoint.Checkpoint, req reques
 		}
 	}()
 	last, _ := s.Attached().(*view)
-	s.Attach(nil) // it is this turn's now, until it has gone well
+	s.Attach(nil, 0) // it is this turn's now, until it has gone well
 	run, err = e.program(cp, last, req.input)
 	if err != nil {
 		p := turn.Problemf(turn.StateMismatch, "%s", clip(err.Error()))

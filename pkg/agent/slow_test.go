@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
@@ -134,4 +135,48 @@ func TestC14_IdleConnectionsDoNotHoldTheDrain(t *testing.T) {
 			t.Errorf("the drain took %v", took)
 		}
 	})
+}
+
+// TestASlowClientThatGotAll: the session was let go of meanwhile, and the note
+// that the reply was delivered is made all the same, unless the session went on.
+func TestASlowClientThatGotAll(t *testing.T) {
+	t.Parallel()
+	for name, goesOn := range map[string]bool{"the session waited": false, "the session went on": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := NewServer(remember, checkpoint.NewMemory(), pipeEnv(), slog.New(slog.DiscardHandler))
+				defer s.Close()
+				take := func(input string, reading time.Duration) (got turn.Result) {
+					body, hash, err := parseInput([]byte(inputBody(input)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					err = s.engine.do(t.Context(), request{session: "s", input: body, hash: hash}, client{deliver: func(r turn.Result) bool {
+						<-time.After(reading)
+						got = r
+						return true
+					}})
+					if err != nil {
+						t.Error(err)
+					}
+					return got
+				}
+				done := make(chan bool)
+				go func() { take("yes", 2*deliveryWait); close(done) }()
+				<-time.After(deliveryWait + time.Millisecond)
+				want := 2
+				if goesOn {
+					if got := take("no", 0); got.Turn != 2 {
+						t.Errorf("while the slow client reads, the next is turn %d", got.Turn)
+					}
+					want = 3
+				}
+				<-done
+				if got := take("yes", 0); got.Turn != want || got.Replayed {
+					t.Errorf("the same input again: %+v, want turn %d", got, want)
+				}
+			})
+		})
+	}
 }

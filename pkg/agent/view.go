@@ -34,6 +34,12 @@ func (v *view) messages() []Message { return v.copied[:len(v.copied):len(v.copie
 // keep the view.
 func (v *view) worthKeeping() bool { return len(v.stored) >= viewFrom }
 
+// bytes is the memory that a view keeps: its copy, and the store's array, which
+// the store itself may have left for a larger one.
+func (v *view) bytes() int64 {
+	return int64(cap(v.copied)+cap(v.stored)) * int64(unsafe.Sizeof(Message{}))
+}
+
 // untouched reports whether the agent's code left what it got, and nothing else.
 func (v *view) untouched(left []Message) bool {
 	if len(left) != len(v.stored) {

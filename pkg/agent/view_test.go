@@ -99,23 +99,65 @@ func TestViewAfterAnEdit(t *testing.T) {
 	}
 }
 
+// TestViewHasNoRoom: what a turn appends to its messages goes elsewhere, also
+// when it does so twice.
+func TestViewHasNoRoom(t *testing.T) {
+	t.Parallel()
+	a := serveAgent(t, func(_ context.Context, cp *Checkpoint[memory], _ Input) (Reply, error) {
+		if len(cp.Messages) > 0 && cp.Messages[len(cp.Messages)-2].Text() == "two" {
+			t.Errorf("turn %d sees what the one before took back", cp.Turn)
+		}
+		one := append(cp.Messages, Message{Role: "tool", Content: json.RawMessage(`"one"`)})
+		_ = append(cp.Messages, Message{Role: "tool", Content: json.RawMessage(`"two"`)})
+		if cp.Turn%2 == 0 {
+			cp.Messages = one
+		}
+		return Text("ok"), nil
+	})
+	for range viewFrom {
+		a.turn(t.Context(), "s", "", "x").want(t, 200, "")
+	}
+	for i, m := range a.view(t, "s").Messages {
+		if m.Text() == "two" {
+			t.Errorf("message %d is one that was taken back", i)
+		}
+	}
+}
+
 // TestViewOfAnotherWriter: a view does not outlive what it was made of.
 func TestViewOfAnotherWriter(t *testing.T) {
 	t.Parallel()
-	count := func(_ context.Context, cp *Checkpoint[memory], _ Input) (Reply, error) {
-		return Reply{Value: len(cp.Messages)}, nil
+	const at = 3 // the message that is written to, at every turn
+	code := func(_ context.Context, cp *Checkpoint[memory], input Input) (Reply, error) {
+		if len(cp.Messages) <= at {
+			return Text("none"), nil
+		}
+		was := cp.Messages[at].Text()
+		if input.Text() != "look" {
+			cp.Messages[at].Content = json.RawMessage(input)
+		}
+		return Text(was), nil
 	}
 	dir := t.TempDir()
-	one, two := serveAgentOn(t, dir, count), serveAgentOn(t, dir, count)
-	for i := range viewFrom {
-		writer := one
-		if i > viewFrom*3/4 && i%2 == 0 {
-			writer = two
-		}
-		got := writer.turn(t.Context(), "s", "", "x")
-		got.want(t, 200, "")
-		if string(got.result.Reply) != fmt.Sprint(2*i) {
-			t.Errorf("turn %d saw %s messages", i+1, got.result.Reply)
+	one, two := serveAgentOn(t, dir, code), serveAgentOn(t, dir, code)
+	for range viewFrom {
+		one.turn(t.Context(), "s", "", "look").want(t, 200, "")
+	}
+	want := one.turn(t.Context(), "s", "", "look").text()
+	for i := range 20 {
+		edit := fmt.Sprint("edit ", i)
+		for _, step := range []struct {
+			by    *testAgent
+			input string
+		}{{one, "look"}, {two, "look"}, {two, edit}, {one, "look"}, {one, "look"}} {
+			got := step.by.turn(t.Context(), "s", "", step.input)
+			got.want(t, 200, "")
+			if got.text() != want {
+				t.Errorf("round %d, %s: saw %q, want %q", i, step.input, got.text(), want)
+			}
+			if step.input == edit {
+				want = edit
+			}
 		}
 	}
 }

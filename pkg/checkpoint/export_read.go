@@ -99,7 +99,7 @@ func OpenExport(ctx context.Context, from io.ReaderAt, size int64) (*Export, err
 }
 
 // loadsAsItIs makes a session file of an exported session and loads that as a
-// store does.
+// store does: for whatever the checks of its lines have not thought of.
 func (s *state) loadsAsItIs() error {
 	last, err := turnLine(s.turns[len(s.turns)-1].ID)
 	if err != nil {

@@ -436,6 +436,40 @@ func TestExportIsNotTrusted(t *testing.T) {
 	}
 }
 
+// TestWhatIsImportedLoads: a session that its own file would not give back is
+// refused, whatever let it through.
+func TestWhatIsImportedLoads(t *testing.T) {
+	t.Parallel()
+	for what, spoil := range map[string]func(*state){
+		"":                    func(*state) {},
+		"a number is skipped": func(s *state) { s.turns[0].Number = 2 },
+		"no id":               func(s *state) { s.turns[0].ID = "x" },
+		"another reason":      func(s *state) { s.turns[0].State, s.turns[0].Reason = turn.Parked, "\xff" },
+		"another role":        func(s *state) { s.messages[0].Role = "\xff" },
+		"another state":       func(s *state) { s.value = json.RawMessage("1 ") },
+	} {
+		s := newState("s1")
+		b, err := s.start(fileName("s1"), 1, Begin{Input: quoted("in")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.apply(1, b); err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.prepare(Commit{Add: []Message{{Role: "user", Content: quoted("in")}}, State: json.RawMessage("1"), Reply: quoted("out")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.apply(3, c); err != nil {
+			t.Fatal(err)
+		}
+		spoil(s)
+		if err := s.loadsAsItIs(); (err == nil) != (what == "") {
+			t.Errorf("%q: %v", what, err)
+		}
+	}
+}
+
 // TestImportRefusesWhatIsThere: a session, one that is damaged, and one that was
 // deleted and begun again; an id whose session was deleted is free, and its old
 // turn ids are not given out again.

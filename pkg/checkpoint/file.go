@@ -331,7 +331,7 @@ func (f *File) writeError(w identity, err error) error {
 	case errors.Is(err, syscall.EROFS):
 		f.writable.Store(false)
 		kind = ErrReadOnly
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case isFull(err):
 		kind = ErrNoSpace
 	}
 	return fmt.Errorf("%w: %s: %w", kind, w.path(), err)

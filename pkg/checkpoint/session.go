@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"github.com/flisk-go/flisk/pkg/internal/durable"
 	"github.com/flisk-go/flisk/pkg/turn"
@@ -57,7 +58,7 @@ func (h *held) Last() (Turn, bool) {
 }
 
 // Attach is [Session.Attach].
-func (h *held) Attach(v any) { h.state.attached = v }
+func (h *held) Attach(v any, bytes int64) { h.state.attached, h.state.attachedBytes = v, bytes }
 
 // Attached is [Session.Attached].
 func (h *held) Attached() any { return h.state.attached }
@@ -155,7 +156,8 @@ func (h *fileSession) create(lines ...[]byte) error {
 }
 
 // preallocate reserves disk space for n bytes and a reply of usual size. Where
-// there is no room for what a file of this size may have, the least will do.
+// there is no room for what a file of this size may have, the least will do; and
+// before there is none for that, idle sessions give back what they reserved.
 func (h *fileSession) preallocate(n int) error {
 	s := h.s
 	end := s.size + int64(n)
@@ -167,8 +169,14 @@ func (h *fileSession) preallocate(n int) error {
 	if err != nil && want > reserve {
 		err = s.reserveUpTo(end + reserve)
 	}
+	for isFull(err) && h.f.makeRoom() {
+		err = s.reserveUpTo(end + reserve)
+	}
 	return err
 }
+
+// isFull reports whether a volume has no space for what was asked.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // reserveUpTo reserves disk space up to an offset, where the file system can.
 func (s *sessionFile) reserveUpTo(to int64) error {
@@ -179,7 +187,12 @@ func (s *sessionFile) reserveUpTo(to int64) error {
 	case errors.Is(err, errors.ErrUnsupported):
 		return nil
 	default:
-		s.found = true // a part of it may have been
+		// A part of it may have been, and others need it more.
+		if s.file.Truncate(durable.OpTrim, s.size) == nil {
+			s.reserved = s.size
+		} else {
+			s.found = true
+		}
 	}
 	return err
 }

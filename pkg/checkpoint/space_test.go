@@ -101,8 +101,9 @@ func TestLessSpaceWillDo(t *testing.T) {
 		if _, err := s.Begin(Begin{Input: quoted("in")}); err != nil {
 			t.Fatalf("%v for the larger one: %v", errno, err)
 		}
-		if n := durabletest.Count(fsys.Ops(), durable.OpPreallocate); n != 2 {
-			t.Errorf("asked %d times", n)
+		ops := fsys.Ops()
+		if asked, trimmed := durabletest.Count(ops, durable.OpPreallocate), durabletest.Count(ops, durable.OpTrim); asked != 2 || trimmed != 1 {
+			t.Errorf("asked %d times, gave back %d times", asked, trimmed)
 		}
 		if got := h.s.reserved - h.s.size; runtime.GOOS == "linux" && got != 64<<10 {
 			t.Errorf("%d bytes are reserved", got)
@@ -122,5 +123,35 @@ func TestLessSpaceWillDo(t *testing.T) {
 		if used, size := blocks(t, pathOf(dir, "s")), int64(len(readFile(t, pathOf(dir, "s")))); used > size+16<<10 {
 			t.Errorf("%d bytes of disk for %d", used, size)
 		}
+	}
+}
+
+// TestIdleSessionsGiveTheirSpace: before a turn is refused for want of space, the
+// sessions that nobody holds give back what they reserved.
+func TestIdleSessionsGiveTheirSpace(t *testing.T) {
+	t.Parallel()
+	f, fsys := twin(t, t.TempDir(), Options{})
+	for _, id := range []string{"idle-1", "idle-2", "idle-3"} {
+		mustTurn(t, f, id, "", "in", "out")
+	}
+	mustTurn(t, f, "s", "", strings.Repeat("x", 100<<10), "out")
+	s, err := f.Acquire(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Release()
+	s.(*fileSession).s.reserved = 0
+	fsys.Ops()
+	for nth := range 2 {
+		fsys.Fail(durabletest.Fault{Op: durable.OpPreallocate, Err: syscall.ENOSPC, Nth: nth + 1})
+	}
+	if _, err := s.Begin(Begin{Input: quoted("in")}); err != nil {
+		t.Fatal(err)
+	}
+	if ops := fsys.Ops(); durabletest.Count(ops, durable.OpPreallocate) != 3 || durabletest.Count(ops, durable.OpTrim) < 3 {
+		t.Errorf("it went\n%v", ops)
+	}
+	if err := commitB(s); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -40,7 +40,8 @@ type state struct {
 
 	partial bool // the rest of a snapshot is still to come
 
-	attached any // what a holder keeps here; it is not part of the session
+	attached      any // what a holder keeps here; it is not part of the session
+	attachedBytes int64
 }
 
 func newState(session string) *state {
@@ -199,7 +200,7 @@ func (s *state) addTurn(t Turn) {
 }
 
 // bytes is the memory that a state takes, roughly.
-func (s *state) bytes() int64 { return s.size + s.talk }
+func (s *state) bytes() int64 { return s.size + s.talk + s.attachedBytes }
 
 // messageSize counts a reply once more that a turn has counted: rather too much
 // than too little.

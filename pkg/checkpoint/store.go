@@ -101,11 +101,12 @@ type Session interface {
 	// whole to a live client. It need not be durable.
 	Delivered() error
 
-	// Attach keeps v with what is loaded of the session, in place of what was
-	// kept before. The next holder in this process gets it from Attached, for as
-	// long as the session stays loaded and nobody else wrote to it; after that
-	// Attached is nil. It is for what can be made again.
-	Attach(v any)
+	// Attach keeps v, which takes about so many bytes, with what is loaded of the
+	// session, in place of what was kept before. The next holder in this process
+	// gets it from Attached, for as long as the session stays loaded and nobody
+	// else wrote to it; after that Attached is nil. It is for what can be made
+	// again.
+	Attach(v any, bytes int64)
 	Attached() any
 
 	// Release gives the lock back. It may be called more than once.

@@ -63,7 +63,7 @@ func newChat(a *app) *cobra.Command {
 // chat is one conversation after another with an agent.
 type chat struct {
 	a       *app
-	volume  sessionVolume
+	opened  *opened
 	agent   string
 	session string
 	begun   bool // the session was named, or had a reply
@@ -90,8 +90,7 @@ func (a *app) newChat(ctx context.Context, o chatOptions) (*chat, error) {
 		return nil, a.nothingRuns(p.project.Name, observed)
 	}
 	c := &chat{
-		a: a, agent: agent, session: o.session, begun: o.session != "", progress: a.progress(),
-		volume: sessionVolume{name: observed.Volume, place: observed.Place},
+		a: a, opened: p, agent: agent, session: o.session, begun: o.session != "", progress: a.progress(),
 	}
 	if !c.begun {
 		c.begin()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -83,6 +84,7 @@ type terminalChat struct {
 	signals   <-chan os.Signal
 	hangups   <-chan os.Signal // the terminal is gone
 	abandoned bool             // the last turn was left alone by Ctrl-C
+	missed    []message        // turns of this session that were, and whose replies were not shown
 }
 
 // whileSignals does work with a context that a signal ends.
@@ -146,6 +148,7 @@ func (t *terminalChat) command(ctx context.Context, words []string) error {
 	switch name {
 	case "/new":
 		t.begin()
+		t.missed = nil
 		t.note("the next line begins a new session")
 	case "/session":
 		t.note(t.where())
@@ -192,7 +195,38 @@ func (t *terminalChat) say(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
+	t.catchUp(ctx, false)
 	return t.turn(ctx, m)
+}
+
+// catchUp shows the replies of turns that were not waited for, as far as they are
+// saved by now. With all, a turn of the session that came after them is: what has
+// no reply then gets none.
+func (t *terminalChat) catchUp(ctx context.Context, all bool) {
+	if len(t.missed) == 0 {
+		return
+	}
+	view, err := t.view(ctx)
+	if err != nil {
+		return // the turn that follows finds the same, and says it
+	}
+	t.missed = slices.DeleteFunc(t.missed, func(m message) bool {
+		said := strconv.Quote(console.Elide(console.Line(readable(m.input)), 40))
+		at := slices.IndexFunc(view.Turns, func(known checkpoint.Turn) bool { return known.Key == m.key && known.State == turn.Committed })
+		switch {
+		case at >= 0:
+			t.note(fmt.Sprintf("turn %d, not waited for: the reply to %s", view.Turns[at].Number, said))
+			t.a.printReply(view.Turns[at].Reply)
+		case all:
+			t.note("not waited for, and not saved: " + said)
+		default:
+			return false
+		}
+		if t.last != nil && t.last.key == m.key {
+			t.last = nil
+		}
+		return true
+	})
 }
 
 // turn sends a turn and shows its reply.
@@ -200,11 +234,16 @@ func (t *terminalChat) turn(ctx context.Context, m message) error {
 	begins := !t.begun
 	var got answer
 	var err error
+	showTyping := t.a.streams.In.HideTyping()
 	caught := t.whileSignals(ctx, func(ctx context.Context) { got, err = t.send(ctx, m) })
+	showTyping()
 	switch {
 	case err != nil && caught == syscall.SIGINT:
 		t.abandoned = true
-		t.a.streams.Err.Note("note", console.Warn, "not waiting any more; an accepted turn goes on, and /again waits for its reply; Ctrl-C again leaves")
+		if !slices.ContainsFunc(t.missed, m.same) {
+			t.missed = append(t.missed, m)
+		}
+		t.a.streams.Err.Note("note", console.Warn, "not waiting any more; an accepted turn goes on: /again waits for its reply, the next message shows it; Ctrl-C again leaves")
 		return nil
 	case err != nil && caught != nil:
 		t.a.streams.Err.Note("note", console.Warn, t.a.interruptedTurn(m).Error())
@@ -212,6 +251,8 @@ func (t *terminalChat) turn(ctx context.Context, m message) error {
 	case err != nil:
 		return t.turnFault(err)
 	}
+	t.missed = slices.DeleteFunc(t.missed, m.same)
+	t.catchUp(ctx, true)
 	t.a.printReply(got.Reply)
 	switch {
 	case begins:
@@ -221,6 +262,9 @@ func (t *terminalChat) turn(ctx context.Context, m message) error {
 	}
 	return nil
 }
+
+// same reports whether both are one turn.
+func (m message) same(other message) bool { return m.key == other.key }
 
 // turnFault words a turn without an answer. Where the hint of flisk turn is to
 // send it again, here it is shorter.
@@ -247,7 +291,7 @@ func (t *terminalChat) enter(ctx context.Context, id string) error {
 	if err := turn.CheckSessionID(id); err != nil {
 		return fault.New(fault.Usage, sessionHint(id), "cannot go there: %w", err)
 	}
-	t.session, t.begun, t.last = id, true, nil
+	t.session, t.begun, t.last, t.missed = id, true, nil, nil
 	return t.earlier(ctx)
 }
 
@@ -263,20 +307,20 @@ func (t *terminalChat) greet(ctx context.Context) error {
 }
 
 // view reads the session from the volume; a new one is empty.
-func (t *terminalChat) view(ctx context.Context) (checkpoint.View, error) {
-	r, err := t.volume.reader(t.agent)
-	if r == nil {
-		return checkpoint.View{}, err
-	}
-	defer r.Close()
-	view, err := r.View(ctx, t.session)
-	if errors.Is(err, checkpoint.ErrNoSession) {
-		return view, nil
-	}
-	if err != nil {
-		return view, t.a.sessionFault(err, t.agent, t.session)
-	}
-	return view, nil
+func (t *terminalChat) view(ctx context.Context) (view checkpoint.View, err error) {
+	err = t.opened.withVolume(ctx, func(v sessionVolume) error {
+		r, err := v.reader(t.agent)
+		if r == nil {
+			return err
+		}
+		defer r.Close()
+		view, err = r.View(ctx, t.session)
+		if err != nil && !errors.Is(err, checkpoint.ErrNoSession) {
+			return t.a.sessionFault(err, t.agent, t.session)
+		}
+		return nil
+	})
+	return view, err
 }
 
 // recent is how many messages of a session are shown at first, each in one line.

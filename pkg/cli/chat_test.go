@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -203,6 +205,92 @@ func TestChatCtrlC(t *testing.T) {
 	}
 	if !strings.Contains(stdout.String(), "\nslow\n") || !strings.Contains(stdout.String(), "go on later: ") {
 		t.Errorf("stdout is %q", &stdout)
+	}
+}
+
+// TestChatShowsTheReplyThatWasNotWaitedFor, when it is there, before that of the
+// next turn; and says so when there is none. Not parallel: the signal reaches
+// every test that waits for one.
+func TestChatShowsTheReplyThatWasNotWaitedFor(t *testing.T) {
+	for _, saved := range []bool{true, false} {
+		in, hand, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		defer hand.Close()
+		var place string
+		turns := 0
+		driver := talking(t, func(w http.ResponseWriter, r *http.Request) {
+			if turns++; turns > 1 {
+				echo(t)(w, r)
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
+			if saved {
+				key, err := turn.ParseKey(r.Header.Get(turn.HeaderKey))
+				if err != nil {
+					t.Error(err)
+				}
+				reply(t, place, "s1", key, "the late reply")
+			}
+			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+				t.Error(err)
+			}
+			<-r.Context().Done()
+		})
+		there, err := driver.Observe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		place = there.Place
+		var stdout bytes.Buffer
+		options := console.OutputOptions{Terminal: true, Redraw: true, Width: func() int { return 80 }}
+		a := &app{
+			streams: &console.Streams{
+				In:  console.Input{Reader: in, Terminal: true},
+				Out: console.NewOutput(&stdout, options), Err: console.NewOutput(io.Discard, options),
+			},
+			environ: []string{"FLISK_HOME=/nonexistent/flisk"}, engineAnswers: answering(false),
+			newDriver: func(*app, project.Runtime, *project.Project, <-chan struct{}) (runtime.Driver, error) {
+				return driver, nil
+			},
+		}
+		if _, err := hand.WriteString("slow\rnext\r/quit\r"); err != nil {
+			t.Fatal(err)
+		}
+		if code := a.run(t.Context(), []string{"chat", "-C", projectDir(t, false), "-s", "s1"}); code != 0 {
+			t.Errorf("code %d", code)
+		}
+		want := "\nturn 3, not waited for: the reply to \"slow\"\nthe late reply\nnext\n"
+		if !saved {
+			want = "\nnot waited for, and not saved: \"slow\"\nnext\n"
+		}
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("saved %v: stdout is %q", saved, &stdout)
+		}
+	}
+}
+
+// reply commits a turn of the agent bot.
+func reply(t *testing.T, place, session, key, text string) {
+	store, err := checkpoint.Open(place, checkpoint.Options{Agent: "bot"})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer store.Close()
+	s, err := store.Acquire(t.Context(), session)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer s.Release()
+	if _, err = s.Begin(checkpoint.Begin{Key: key, Input: json.RawMessage(`"slow"`)}); err == nil {
+		_, err = s.Commit(checkpoint.Commit{Messages: s.Checkpoint().Messages, State: s.Checkpoint().State, Reply: json.RawMessage(strconv.Quote(text))})
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -10,6 +10,7 @@ package cli
 
 import (
 	"context"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,9 @@ func Run(ctx context.Context, args []string, streams *console.Streams, environ [
 // run is Run on an app whose dependencies are set.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := newRoot(a)
+	if asksForCompletion(args) {
+		plainUsages(root)
+	}
 	root.SetArgs(append([]string{}, args...)) // cobra takes os.Args for nil
 	err := root.ExecuteContext(ctx)
 	if a.readerGone(err) {
@@ -58,6 +62,10 @@ type app struct {
 
 	// engineAnswers reports whether there is a Docker engine to use.
 	engineAnswers func(ctx context.Context, a *app, p *project.Project) bool
+
+	// owner, if not nil, is the read end of a pipe with whose other end every stack
+	// ends that is started.
+	owner *os.File
 
 	// prover verifies a project; see prove.
 	prover func(ctx context.Context, a *app, p proving) (VerifyJSON, error)
@@ -112,7 +120,9 @@ func newRoot(a *app) *cobra.Command {
 	root.SetErr(a.streams.Err)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.help(cmd) })
 	root.SetFlagErrorFunc(flagFault)
-	root.SetHelpCommand(newHelp(a))
+	help := newHelp(a)
+	a.completeNames(help)
+	root.SetHelpCommand(help)
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "RUN"},
 		&cobra.Group{ID: groupTalk, Title: "TALK"},
@@ -134,7 +144,8 @@ func newRoot(a *app) *cobra.Command {
 		newTurn(a), newChat(a), newSessions(a),
 		newDoctor(a), newConfig(a), newVersion(a), newSupervise(),
 	)
-	describeCompletion(root)
+	a.describeCompletion(root)
+	a.completeNames(root)
 	return root
 }
 

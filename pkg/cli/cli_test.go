@@ -263,7 +263,7 @@ func TestUsageErrors(t *testing.T) {
 		{args: "logs -n -5", want: "flisk: --lines cannot be -5: 0 or more, or -1 for all that is kept\nhint: see flisk logs --help\n"},
 		{args: "demo -C x", want: "flisk: \"flisk demo\" has a directory of its own and takes no -C\nhint: see flisk demo --help\n"},
 		{args: "turn", want: "flisk: \"flisk turn\" needs MESSAGE\nhint: see flisk turn --help\n"},
-		{args: "turn a b", want: "flisk: \"flisk turn\" does not take \"b\"\nhint: see flisk turn --help\n"},
+		{args: "turn a b", want: "flisk: \"flisk turn\" does not take \"b\"\nhint: quote a message of several words: flisk turn \"a b\"\n"},
 		{args: "logs -n x", want: "flisk: \"--lines\" cannot be \"x\"\nhint: see flisk logs --help\n"},
 		{args: "version --runtime moon", want: "flisk: there is no runtime \"moon\"\nhint: use docker, process or auto\n"},
 		{args: "version", environ: "FLISK_RUNTIME=moon", want: "flisk: there is no runtime \"moon\"\nhint: use docker, process or auto\n"},

@@ -30,7 +30,7 @@ type client struct {
 // Bounds of the attempts at one turn. What is still running at the end of the
 // window is waited for: only a further attempt is not made.
 const (
-	maxAttempts = 8
+	maxAttempts = 8 // as the help of flisk turn says
 	retryWindow = time.Minute
 	firstPause  = 200 * time.Millisecond
 	maxPause    = 3 * time.Second
@@ -64,6 +64,9 @@ type turnError struct {
 	err     error         // else what happened
 	body    string        // of an answer that is not of the contract
 	sent    bool          // it may have reached an agent
+
+	attempts int           // how often it was sent
+	took     time.Duration // from the first attempt until it was given up
 }
 
 func (e *turnError) Error() string {
@@ -92,7 +95,7 @@ func (e *turnError) retryable() bool {
 
 // send sends a turn until it is answered. Its errors are [*turnError] and ctx's.
 func (c *client) send(ctx context.Context, m message) (answer, error) {
-	pause, giveUp := firstPause, time.Now().Add(retryWindow)
+	pause, began := firstPause, time.Now()
 	for attempt := 1; ; attempt++ {
 		got, after, err := c.once(ctx, m)
 		if err == nil {
@@ -103,7 +106,10 @@ func (c *client) send(ctx context.Context, m message) (answer, error) {
 			return answer{}, context.Cause(ctx)
 		}
 		failed, ok := errors.AsType[*turnError](err)
-		if !ok || !failed.retryable() || attempt == maxAttempts || time.Now().After(giveUp) {
+		if ok {
+			failed.attempts, failed.took = attempt, time.Since(began)
+		}
+		if !ok || !failed.retryable() || attempt == maxAttempts || failed.took > retryWindow {
 			return answer{}, err
 		}
 		wait := max(pause, min(after, maxPause))

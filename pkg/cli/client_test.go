@@ -98,12 +98,14 @@ func (*brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 func TestTurnIsNotSentAgainWhenThatCannotHelp(t *testing.T) {
 	t.Parallel()
 	for _, code := range turn.Codes() {
+		var failed error
 		s := &script{answer: func(int, *http.Request) (*http.Response, error) {
 			return problem(turn.Problemf(code, "because")), nil
 		}}
 		synctest.Test(t, func(t *testing.T) {
 			c := client{base: "http://gateway", http: s, again: func(error, time.Duration) {}}
 			_, err := c.send(t.Context(), message{agent: "bot", key: "k", input: []byte(`1`)})
+			failed = err
 			p, ok := errors.AsType[*turn.Problem](err)
 			if !ok || p.Code != code {
 				t.Errorf("%s: got %v", code, err)
@@ -112,6 +114,8 @@ func TestTurnIsNotSentAgainWhenThatCannotHelp(t *testing.T) {
 		again := code.Status() >= 500 && code.Retryable()
 		if want := map[bool]int{false: 1, true: maxAttempts}[again]; len(s.keys) != want {
 			t.Errorf("%s was sent %d times, want %d", code, len(s.keys), want)
+		} else if said := asFault((&app{}).turnFault(failed)).Message; strings.Contains(said, fmt.Sprintf("sent %d times in ", want)) != again {
+			t.Errorf("%s: the error is %q", code, said)
 		}
 	}
 }

@@ -31,10 +31,12 @@ var completions = [...]struct{ shell, long, examples string }{
 
 // describeCompletion gives cobra's own command descriptions in the style of the
 // others, and leaves out the shells that nobody tries it with.
-func describeCompletion(root *cobra.Command) {
+func (a *app) describeCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == completionName })
 	completion := root.Commands()[i]
+	completion.Use += " bash|fish|zsh"
+	completion.Args, completion.RunE = cobra.ArbitraryArgs, func(cmd *cobra.Command, args []string) error { return group(a, cmd, args) }
 	completion.Short = "write a completion script for a shell"
 	completion.Long = "Write a script that makes a shell complete flisk's commands, flags and names when Tab is pressed. The help " +
 		"of each shell says how to install it."
@@ -44,6 +46,7 @@ func describeCompletion(root *cobra.Command) {
 			completion.RemoveCommand(cmd)
 			continue
 		}
+		cmd.Args = positional(0)
 		cmd.Short, cmd.Long, cmd.Example = "for "+cmd.Name(), completions[at].long, completions[at].examples
 		if f := cmd.Flags().Lookup("no-descriptions"); f != nil {
 			f.Usage = "complete without the descriptions"

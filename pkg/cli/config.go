@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -122,12 +123,20 @@ func configOf(p *project.Project, s stack.Stack) ConfigJSON {
 	for _, a := range s.Agents {
 		v.Agents = append(v.Agents, ConfigAgentJSON{
 			Name: a.Name, Dir: a.Dir, TurnURL: s.Gateway.URL() + turn.TurnPath(a.Name), Replicas: a.Replicas,
-			TurnTimeout: a.TurnTimeout.String(), Drain: a.Drain.String(), StopGrace: a.StopGrace.String(),
+			TurnTimeout: inSeconds(a.TurnTimeout), Drain: inSeconds(a.Drain), StopGrace: inSeconds(a.StopGrace),
 			OnBusy: a.OnBusy, RequireSession: a.RequireSession, MaxBody: a.MaxBody,
 			EnvFiles: append([]string{}, a.EnvFiles...), MissingEnv: missing(a.EnvFiles), WatchIgnore: append([]string{}, a.WatchIgnore...),
 		})
 	}
 	return v
+}
+
+// inSeconds is a duration as people write it in flisk.yaml: "100s", not "1m40s".
+func inSeconds(d time.Duration) string {
+	if d%time.Second != 0 {
+		return d.String()
+	}
+	return strconv.FormatInt(int64(d/time.Second), 10) + "s"
 }
 
 // missing are the files that do not exist.

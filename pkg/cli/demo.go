@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -16,8 +17,10 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/scaffold"
+	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 	"github.com/flisk-go/flisk/pkg/verify"
 )
@@ -89,7 +92,8 @@ type demo struct {
 	opened *opened
 	force  chan struct{} // closed when the end must not wait for a drain
 	url    string
-	pids   []int // of every process that the agent had
+	pids   []int       // of every process that the agent had
+	open   []io.Closer // the claim on root, and the pipe that the stack lives by
 	result DemoJSON
 }
 
@@ -117,9 +121,11 @@ func runDemo(ctx context.Context, a *app, keep bool) error {
 	started := time.Now()
 	d := &demo{story: newStory(a), keep: keep, force: make(chan struct{})}
 	d.unheard = unheard
+	a.clearRooms(ctx, project.Process, d.progress)
 	if err := d.makeRoom(a); err != nil {
 		return err
 	}
+	defer d.close()
 	err := d.play(ctx)
 	if err != nil {
 		close(d.force)
@@ -139,17 +145,29 @@ func runDemo(ctx context.Context, a *app, keep bool) error {
 	return d.conclude(a, time.Since(started))
 }
 
-// makeRoom makes the temporary directory.
+// makeRoom makes the temporary directory. The stack in it ends with this process,
+// also when that is killed, and the directory is cleared by a later one then,
+// unless it is to be kept.
 func (d *demo) makeRoom(a *app) error {
-	root, err := makeRoom("flisk-demo-")
+	name := demoRoomPrefix
+	if d.keep {
+		name += "*-kept"
+	}
+	root, err := makeRoom(name)
 	if err != nil {
 		return err
 	}
+	held, mine, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, os.Remove(root))
+	}
+	d.open = append(d.open, held, mine)
 	d.root, d.dir = root, filepath.Join(root, "bot")
 	inner := *a
 	inner.environ = append(append([]string{}, a.environ...),
-		"FLISK_HOME="+filepath.Join(root, "home"), "FLISK_RUN_DIR="+filepath.Join(root, "run"))
+		"FLISK_HOME="+filepath.Join(root, roomHome), "FLISK_RUN_DIR="+filepath.Join(root, roomRun))
 	inner.global.dir, inner.global.runtime = d.dir, runtimeProcess
+	inner.owner = held
 	d.app = &inner
 	return nil
 }
@@ -193,8 +211,21 @@ func (d *demo) scaffold(ctx context.Context) error {
 	}
 	d.port = port
 	d.say(fmt.Sprintf("%d files, one agent. For now it replies with what it remembers; a model call goes into turn.go.", made.Files))
-	d.opened, err = d.app.open(ctx, d.force)
+	if d.opened, err = d.app.open(ctx, d.force); err != nil {
+		return err
+	}
+	claim, err := claimRoom(d.root, d.opened.runtime, stack.Of(d.opened.project, d.app.global.instance))
+	if err == nil {
+		d.open = append(d.open, claim)
+	}
 	return err
+}
+
+// close gives back what the stack lived by, once it has ended.
+func (d *demo) close() {
+	for _, c := range d.open {
+		_ = c.Close() // nothing was written to it
+	}
 }
 
 // freePort is one that nobody listens on right now.
@@ -334,12 +365,14 @@ func (d *demo) other(ctx context.Context) error {
 func (d *demo) verify(ctx context.Context) error {
 	d.command("flisk verify")
 	d.say("The same again, for every moment of a turn, in a stack of its own: killed, drained, restarted, raced.")
+	left := func() {}
 	var err error
 	d.result.Verify, err = d.app.prover(ctx, d.app, proving{
 		opened: d.opened, agents: d.opened.project.AgentNames(), seed: uint64(d.port), keep: filepath.Join(d.root, "kept"),
-		progress: console.Silent(), agent: func(string, int) {}, ended: func(verify.Report) {},
+		progress: console.Silent(), agent: func(string, int) {}, ended: func(verify.Report) {}, left: func() { left() },
 		begin: func(c verify.Check) func(verify.Result) {
 			done := d.progress.Wait(c.How)
+			left = done
 			return func(r verify.Result) {
 				done()
 				d.check(r.Promise, r.Verdict == verify.Held)
@@ -374,7 +407,11 @@ func (d *demo) leave(ctx context.Context) error {
 	}
 	if d.keep {
 		d.result.Dir = d.root
-		return err
+		gone := os.Remove(filepath.Join(d.root, roomOwner))
+		if errors.Is(gone, fs.ErrNotExist) { // it did not come to that
+			gone = nil
+		}
+		return errors.Join(err, gone)
 	}
 	return errors.Join(err, os.RemoveAll(d.root))
 }
@@ -386,7 +423,7 @@ func (d *demo) left() bool {
 			return false
 		}
 	}
-	runs, err := os.ReadDir(filepath.Join(d.root, "run"))
+	runs, err := os.ReadDir(filepath.Join(d.root, roomRun))
 	if d.keep {
 		return err == nil && len(runs) == 0 || errors.Is(err, fs.ErrNotExist)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -239,5 +240,12 @@ func TestDemoKeeps(t *testing.T) {
 	defer os.RemoveAll(v.Dir)
 	if _, err := os.Stat(filepath.Join(v.Dir, "bot", "flisk.yaml")); err != nil || !v.Held {
 		t.Errorf("kept %+v (%v)", v, err)
+	}
+	if _, err := os.Stat(filepath.Join(v.Dir, roomOwner)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it says that something runs in it: %v", err)
+	}
+	rooms, err := roomsIn(filepath.Dir(v.Dir))
+	if err != nil || slices.Contains(rooms, v.Dir) {
+		t.Errorf("a later flisk would clear it: %q, %v", rooms, err)
 	}
 }

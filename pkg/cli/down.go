@@ -31,9 +31,10 @@ type downOptions struct {
 func newDown(a *app) *cobra.Command {
 	var o downOptions
 	cmd := &cobra.Command{
-		Use:     "down",
-		Short:   "stop everything; keep every conversation",
-		GroupID: groupRun,
+		Use:        "down",
+		SuggestFor: []string{"stop"},
+		Short:      "stop everything; keep every conversation",
+		GroupID:    groupRun,
 		Long: "Stop the agents, then the gateway. Turns that were accepted are finished, saved and answered first. The " +
 			"volume with the conversations stays.\n\n" +
 			"With --volumes the project's volumes are removed as well, after their names and the number of " +

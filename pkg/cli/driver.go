@@ -42,6 +42,7 @@ func (a *app) processDriver(p *project.Project, force <-chan struct{}) (runtime.
 		Env:        a.environ,
 		SourceHash: p.SourceHash,
 		Force:      force,
+		Owner:      a.owner,
 
 		LeaveAgents: a.global.yes,
 	})

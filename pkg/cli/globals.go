@@ -30,6 +30,8 @@ const (
 	runtimeDocker  = "docker"
 )
 
+func runtimeNames() []string { return []string{runtimeAuto, runtimeProcess, runtimeDocker} }
+
 func (g *globals) bind(flags *pflag.FlagSet) {
 	flags.StringVarP(&g.dir, "chdir", "C", "", "work on the project in `DIR` instead of here")
 	flags.BoolVar(&g.json, "json", false, "print one JSON value on stdout (an error: one on stderr)")
@@ -68,8 +70,7 @@ func (g *globals) fromEnvironment(flags *pflag.FlagSet, getenv func(string) stri
 		return fault.New(fault.Usage, "use lower case letters, digits and -, beginning with a letter, at most "+strconv.Itoa(turn.MaxAgent),
 			"there cannot be an instance %q", g.instance)
 	}
-	names := []string{runtimeAuto, runtimeProcess, runtimeDocker}
-	if g.runtime != "" && !slices.Contains(names, g.runtime) {
+	if g.runtime != "" && !slices.Contains(runtimeNames(), g.runtime) {
 		return fault.New(fault.Usage, "use docker, process or auto", "there is no runtime %q", g.runtime)
 	}
 	return nil

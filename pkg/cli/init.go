@@ -2,9 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -93,6 +97,9 @@ func runInit(a *app, o initOptions) error {
 	if around != "" {
 		a.streams.Err.Note("note", console.Quiet, "it is inside the project in "+around+", whose agents are built again when its files change")
 	}
+	if o.port != 0 && !portFree(o.port) {
+		a.streams.Err.Note("note", console.Warn, fmt.Sprintf("port %d is in use right now; flisk up needs it, or another gateway.port in %s", o.port, project.FileName))
+	}
 	flisk := "flisk"
 	if target != "." {
 		flisk += " -C " + shellWord(target)
@@ -106,6 +113,15 @@ func runInit(a *app, o initOptions) error {
 		console.Field{Label: "next", Value: console.Cell{Text: flisk + " up", Style: console.Accent}},
 	)
 	return nil
+}
+
+// portFree reports whether the gateway of a new project could listen on a port.
+func portFree(port int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err == nil {
+		_ = l.Close()
+	}
+	return !errors.Is(err, syscall.EADDRINUSE)
 }
 
 func runUpdateLibrary(a *app, o initOptions) error {

@@ -130,8 +130,6 @@ func (p *page) command(c *cobra.Command) {
 	usage := c.CommandPath()
 	if _, arguments, ok := strings.Cut(c.Use, " "); ok {
 		usage += " " + arguments
-	} else if c.Name() == "completion" {
-		usage += " bash|fish|zsh"
 	}
 	p.line("    %s [FLAGS]", usage)
 	if c.LocalNonPersistentFlags().HasAvailableFlags() {

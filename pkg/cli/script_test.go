@@ -224,10 +224,7 @@ func matches(ts *testscript.TestScript, args []string) []string {
 }
 
 func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
-	if neg {
-		ts.Fatalf("await cannot be negated")
-	}
-	within(ts, time.Minute, args[0], func() bool { return len(matches(ts, args)) > 0 })
+	within(ts, time.Minute, args[0], func() bool { return len(matches(ts, args)) > 0 != neg })
 }
 
 func scriptNone(ts *testscript.TestScript, neg bool, args []string) {

@@ -42,9 +42,10 @@ type ReplicaJSON struct {
 
 func newStatus(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:     "status",
-		Short:   "show what runs, and where its conversations are",
-		GroupID: groupLook,
+		Use:        "status",
+		SuggestFor: []string{"ps", "ls"},
+		Short:      "show what runs, and where its conversations are",
+		GroupID:    groupLook,
 		Example: examples(
 			"flisk status", "what runs of the project of this directory",
 			"flisk status --json | jq .running", "for a script",

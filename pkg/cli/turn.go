@@ -46,8 +46,8 @@ func newTurn(a *app) *cobra.Command {
 		GroupID: groupTalk,
 		Long: "Send one turn to an agent and print its reply, once it is saved. Without --session it opens a new " +
 			"session and says how to go on with it.\n\n" +
-			"Every turn has a key. When the answer does not arrive, the turn is sent again under the same key, for " +
-			"about a minute: it is committed at most once, however often it is sent.\n\n" +
+			"Every turn has a key. When the answer does not arrive, the turn is sent again under the same key, up " +
+			"to 8 times in all and within a minute: it is committed at most once, however often it is sent.\n\n" +
 			"Off a terminal, stdout holds the reply and nothing else.",
 		Example: examples(
 			`flisk turn "hello" -s s1`, "talk in session s1",
@@ -211,20 +211,28 @@ func (a *app) turnFault(err error) error {
 	if failed.problem != nil {
 		code := failed.problem.Code
 		f.Kind, f.Hint = a.problemHint(code, failed.message)
-		f.Message = string(code) + ": " + f.Message
+		f.Message = string(code) + ": " + f.Message + failed.tried()
 		f.Detail = "see " + code.URI()
 		return f
 	}
 	switch {
 	case !failed.sent:
-		f.Kind, f.Message, f.Hint = fault.Environment, "cannot reach the gateway: "+failed.Error(), "look: "+a.command("status")
+		f.Kind, f.Message, f.Hint = fault.Environment, "cannot reach the gateway: "+failed.Error()+failed.tried(), "look: "+a.command("status")
 	case failed.body == "":
-		f.Message = "no answer to the turn, it may be saved or not: " + failed.Error()
+		f.Message = "no answer to the turn, it may be saved or not: " + failed.Error() + failed.tried()
 		f.Hint = a.sendAgain(failed.message)
 	default:
 		f.Hint = "is another program on this port, or an agent of another version? look: " + a.command("status")
 	}
 	return f
+}
+
+// tried says how often and how long, when it was more than once.
+func (e *turnError) tried() string {
+	if e.attempts < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (sent %d times in %s)", e.attempts, console.Span(e.took))
 }
 
 // interruptedTurn says what became of a turn that was not waited for.
@@ -255,7 +263,9 @@ func (a *app) problemHint(code turn.Code, m message) (fault.Kind, string) {
 		return fault.Usage, "name a session: -s ID"
 	case turn.BadSessionID, turn.BadTurnKey, turn.BadRequest, turn.NotJSON, turn.TooLarge:
 		return fault.Usage, code.Advice()
-	case turn.AgentLost, turn.CommitUnknown, turn.Draining, turn.NotReady, turn.Unavailable:
+	case turn.AgentLost, turn.NotReady:
+		return fault.Failed, "its log may say why: " + a.command("logs "+m.agent) + "; then " + a.sendAgain(m)
+	case turn.CommitUnknown, turn.Draining, turn.Unavailable:
 		return fault.Failed, a.sendAgain(m)
 	case turn.Busy, turn.SessionBusy, turn.QueueFull:
 		return fault.Failed, "wait for the other turn; " + a.sendAgain(m)

@@ -27,9 +27,10 @@ type UpJSON struct {
 func newUp(a *app) *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
-		Use:     "up",
-		Short:   "run the project; return when it is ready",
-		GroupID: groupRun,
+		Use:        "up",
+		SuggestFor: []string{"start", "run"},
+		Short:      "run the project; return when it is ready",
+		GroupID:    groupRun,
 		Long: "Build and start what flisk.yaml describes, and return when every agent answers through the gateway. " +
 			"What already runs as described is left alone; what changed is replaced without losing a turn. When it " +
 			"fails, what it started is stopped again.\n\n" +

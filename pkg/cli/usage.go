@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,10 @@ func positional(required int, names ...string) cobra.PositionalArgs {
 			return usageFault(cmd, "%q needs %s", cmd.CommandPath(), names[len(args)])
 		}
 		if len(args) > len(names) {
+			if takesText(cmd) {
+				return fault.New(fault.Usage, fmt.Sprintf("quote a message of several words: %s %s", cmd.CommandPath(), doubleQuoted(strings.Join(args, " "))),
+					"%q does not take %q", cmd.CommandPath(), args[len(names)])
+			}
 			return usageFault(cmd, "%q does not take %q", cmd.CommandPath(), args[len(names)])
 		}
 		return nil
@@ -47,6 +52,9 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {
 			known = append(known, c.Name())
+		}
+		if slices.Contains(c.SuggestFor, name) {
+			return fault.New(fault.Usage, fmt.Sprintf("did you mean %q?", c.CommandPath()), "there is no command %q", cmd.CommandPath()+" "+name)
 		}
 	}
 	hint := "see " + cmd.CommandPath() + " --help"
@@ -93,15 +101,21 @@ func flagFault(cmd *cobra.Command, err error) error {
 // takesMessage reports whether a word that looks like a flag may have been meant
 // as the message of a turn.
 func takesMessage(cmd *cobra.Command) bool {
-	return strings.Contains(cmd.Use, " MESSAGE") && cmd.Flags().NArg() == 0
+	return takesText(cmd) && cmd.Flags().NArg() == 0
+}
+
+func takesText(cmd *cobra.Command) bool { return strings.Contains(cmd.Use, " MESSAGE") }
+
+// doubleQuoted is a text as most people quote it for a shell, where that is safe.
+func doubleQuoted(text string) string {
+	if strings.ContainsAny(text, "\"\\$`!") {
+		return shellWord(text)
+	}
+	return `"` + text + `"`
 }
 
 func messageFault(cmd *cobra.Command, flag, word string) error {
-	quoted := shellWord(word)
-	if quoted == word {
-		quoted = `"` + word + `"`
-	}
-	return fault.New(fault.Usage, fmt.Sprintf("if it is the message: %s -- %s", cmd.CommandPath(), quoted),
+	return fault.New(fault.Usage, fmt.Sprintf("if it is the message: %s -- %s", cmd.CommandPath(), doubleQuoted(word)),
 		"%q has no flag %q", cmd.CommandPath(), flag)
 }
 

@@ -36,7 +36,7 @@ type CheckJSON struct {
 	Promise string `json:"promise"`           // the guarantee
 	How     string `json:"how,omitempty"`     // what is done to try it
 	Skipped string `json:"skipped,omitempty"` // why nothing ever is
-	Turns   int    `json:"turns"`             // that it sends to an agent, at most; all together send less than the sum
+	Turns   int    `json:"turns"`             // that it sends to an agent, at most, unless something must be told from chance or tried again; all together send less than the sum
 }
 
 type verifyOptions struct {
@@ -49,7 +49,7 @@ type verifyOptions struct {
 
 // manyTurns is the number of turns above which somebody must want them: a turn
 // may cost money.
-const manyTurns = 80
+const manyTurns = 50
 
 func newVerify(a *app) *cobra.Command {
 	var o verifyOptions
@@ -63,14 +63,15 @@ func newVerify(a *app) *cobra.Command {
 			"SIGKILL, the next one takes away. It uses the runtime of the project: on Docker the agents are containers " +
 			"behind Traefik, in a project of their own.\n\n" +
 			"The inputs and the environment come from verify: in flisk.yaml; choose a model there that costs nothing. The " +
-			"command says how many turns it will send, and asks when there are many.\n\n" +
+			"command says how many turns it will send, and asks when there are many. Where a session comes to something " +
+			"else than one that was left in peace, it sends some more, to tell that from chance.\n\n" +
 			"It exits with 0 when every guarantee held, 1 when one is broken, and 4 when nothing is broken but something " +
 			"could not be checked. Evidence of what is broken is kept, and its seed draws the same lots again.",
 		Example: examples(
 			"flisk verify", "prove the project of this directory",
 			"flisk verify --list", "what is checked, and how",
 			"flisk verify --run crash --run drain", "only these two",
-			"flisk verify --junit report.xml", "for a CI system",
+			"flisk verify --yes --junit report"+project.ReportSuffix, "for a CI system; a file of this name does not count as code",
 		),
 		Args: positional(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -143,7 +144,7 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 	}
 	result, err := a.prover(ctx, a, proving{
 		opened: opened, agents: agents, only: o.only, seed: o.seed, keep: filepath.Join(home, "verify"),
-		progress: show.progress, agent: show.agent, begin: show.begin, ended: show.skipped,
+		progress: show.progress, agent: show.agent, begin: show.begin, left: show.left, ended: show.skipped,
 	})
 	if err != nil && ctx.Err() != nil {
 		return withEvidence(interrupted(ctx, err), result)
@@ -160,6 +161,9 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 		}
 	} else {
 		show.conclude(a, result)
+		if file, err := filepath.Abs(o.junit); err == nil && o.junit != "" {
+			a.noteCode(opened.project, file, project.ReportSuffix)
+		}
 	}
 	switch result.Verdict {
 	case verify.Broken:
@@ -183,7 +187,11 @@ func withEvidence(err error, result VerifyJSON) error {
 		return err
 	}
 	f := *asFault(err)
-	f.Hint = "something was broken already; the evidence is kept in " + strings.Join(places, " and ")
+	evidence := "something was broken already; the evidence is kept in " + strings.Join(places, " and ")
+	if f.Hint != "" {
+		evidence = f.Hint + "; " + evidence
+	}
+	f.Hint = evidence
 	return &f
 }
 
@@ -198,6 +206,7 @@ type proving struct {
 
 	agent func(name string, of int) // before the first check of each
 	begin func(verify.Check) (end func(verify.Result))
+	left  func()              // after a check that was begun and is not ended
 	ended func(verify.Report) // after the last check of each
 }
 
@@ -220,9 +229,11 @@ func prove(ctx context.Context, a *app, p proving) (VerifyJSON, error) {
 		p.agent(agent, len(p.agents))
 		report, failed := verify.Run(ctx, provenAgent{stack, agent}, verify.Options{
 			Agent: agent, Nonce: stack.stack.Verify, Inputs: inputs, Only: p.only, Seed: p.seed, Keep: p.keep, Begin: p.begin,
+			TurnTimeout: stack.turnTimeout(agent),
 		})
 		result.Turns += report.Turns
 		if err = failed; err != nil {
+			p.left()
 			if report.Kept != "" {
 				result.Agents = append(result.Agents, report)
 			}
@@ -330,7 +341,7 @@ func (a *app) printChecks(checks []verify.Check, never bool) error {
 		fmt.Fprintln(out, indent+console.Quiet.Render(fold(how)))
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintln(out, console.Quiet.Render(console.Fold(fmt.Sprintf("together up to %s: the undisturbed sessions that some are compared with are the same for all",
-		console.Count(verify.Turns(checks), "turn")), out.Columns(), "")))
+	fmt.Fprintln(out, console.Quiet.Render(console.Fold(fmt.Sprintf("together up to %s: the undisturbed session that some are compared with is the same for all; and up to %d more when something differs from it, which may be by chance, or is tried again",
+		console.Count(verify.Turns(checks), "turn"), verify.SpareTurns), out.Columns(), "")))
 	return nil
 }

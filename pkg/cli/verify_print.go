@@ -18,6 +18,9 @@ type verdicts struct {
 	progress *console.Progress
 	check    int  // width of the names
 	several  bool // agents, in the project
+
+	header  []string // what is printed before the next row
+	waiting func()   // ends the progress of the check that runs; nil when none does
 }
 
 // Widths of the columns before the last.
@@ -43,21 +46,31 @@ func (v *verdicts) print(line string) {
 	}
 }
 
-// agent begins the rows of one agent, and names it where there are several.
+// agent begins the rows of one agent, and names it where there are several. Its
+// stack is built and started before the first row, and may not be: so the header
+// comes with that.
 func (v *verdicts) agent(name string, of int) {
-	v.print("")
+	v.header = []string{""}
 	if of > 1 {
-		v.print(console.Strong.Render(name))
+		v.header = append(v.header, console.Strong.Render(name))
 	}
-	v.print(console.Quiet.Render(pad("check", v.check) + pad("verdict", verdictWidth) + pad("time", timeWidth) + "seen"))
+	v.header = append(v.header, console.Quiet.Render(pad("check", v.check)+pad("verdict", verdictWidth)+pad("time", timeWidth)+"seen"))
 }
 
 // begin shows that a check runs, and its row when it has ended.
 func (v *verdicts) begin(c verify.Check) func(verify.Result) {
-	done := v.progress.Wait(c.Name + ": " + c.How)
+	v.waiting = v.progress.Wait(c.Name + ": " + c.How)
 	return func(r verify.Result) {
-		done()
+		v.left()
 		v.row(r)
+	}
+}
+
+// left ends the progress of a check that has ended, or does not come to its end.
+func (v *verdicts) left() {
+	if v.waiting != nil {
+		v.waiting()
+		v.waiting = nil
 	}
 }
 
@@ -71,6 +84,10 @@ func (v *verdicts) skipped(report verify.Report) {
 }
 
 func (v *verdicts) row(r verify.Result) {
+	for _, line := range v.header {
+		v.print(line)
+	}
+	v.header = nil
 	took := "-"
 	if r.Verdict != verify.Skipped {
 		took = console.Span(time.Duration(r.Millis) * time.Millisecond)

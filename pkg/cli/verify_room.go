@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -19,11 +21,15 @@ import (
 )
 
 const (
-	roomPrefix = "flisk-verify-"
-	// roomOwner names the file in a room that its verification holds a lock on,
-	// and which says what runs in there. The kernel gives the lock back when the
-	// process dies, however that is, and never to a stranger with its number.
+	roomPrefix     = "flisk-verify-"
+	demoRoomPrefix = "flisk-demo-"
+	// A room has these directories for its stack.
+	roomHome, roomRun = "home", "r"
+	// roomOwner names the file in a room that says what runs in there.
 	roomOwner = "owner.json"
+	// roomBegins is how long a room without that file is left alone: its
+	// verification may only just have made it.
+	roomBegins = time.Minute
 )
 
 // longestParent keeps the sockets of a stack, up to 85 bytes below it, within the
@@ -53,24 +59,41 @@ type claimed struct {
 	Stack   stack.Stack
 }
 
-// claimRoom says whose a room is, for as long as the returned file is open. The
-// file gets its name when it is locked: nobody finds it without its owner.
+// claimRoom says whose a room is, for as long as the returned file is open, which
+// has a lock on the directory. The kernel gives it back when the process dies,
+// however that is, and never to a stranger with its number.
 func claimRoom(root string, on project.Runtime, s stack.Stack) (*os.File, error) {
-	f, err := os.CreateTemp(root, roomOwner+"-")
+	dir, err := lockRoom(root)
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	text, err := json.Marshal(claimed{on, stack.Stack{Name: s.Name, ID: s.ID, Instance: s.Instance, Dir: s.Dir, Volume: s.Volume, Gateway: s.Gateway}})
 	if err == nil {
-		err = json.NewEncoder(f).Encode(claimed{on, stack.Stack{Name: s.Name, ID: s.ID, Instance: s.Instance, Dir: s.Dir, Volume: s.Volume, Gateway: s.Gateway}})
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(root, roomOwner))
+		err = os.WriteFile(filepath.Join(root, roomOwner), text, 0o600)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, dir.Close())
 	}
-	return f, nil
+	return dir, nil
+}
+
+// errLocked says that somebody has a room.
+var errLocked = errors.New("somebody has it")
+
+// lockRoom locks a room until the returned file is closed. The error wraps
+// [errLocked] when it is locked already.
+func lockRoom(root string) (*os.File, error) {
+	dir, err := os.OpenFile(root, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = errLocked
+		}
+		return nil, errors.Join(fmt.Errorf("cannot lock %q: %w", root, err), dir.Close())
+	}
+	return dir, nil
 }
 
 // roomProcesses is a driver of the local processes of the stack in a room.
@@ -79,27 +102,27 @@ func roomProcesses(root string, o process.Options) (*process.Driver, error) {
 	if err != nil {
 		return nil, fault.New(fault.Environment, "", "cannot find flisk's own executable: %w", err)
 	}
-	o.Executable, o.Home, o.RunBase = executable, filepath.Join(root, "home"), filepath.Join(root, "r")
+	o.Executable, o.Home, o.RunBase = executable, filepath.Join(root, roomHome), filepath.Join(root, roomRun)
 	return process.New(o)
 }
 
 // roomContainers is a driver of the containers of the stack in a room. What they
 // are made of says which room that is.
 func (a *app) roomContainers(root string, o docker.Options) (*docker.Driver, error) {
-	o.Home, o.Room, o.Surroundings = filepath.Join(root, "home"), root, a.surroundings()
+	o.Home, o.Room, o.Surroundings = filepath.Join(root, roomHome), root, a.surroundings()
 	return docker.New(o)
 }
 
-// clearRooms ends and removes what verifications left that were killed by
-// SIGKILL. What cannot be cleared is told, and keeps nobody from anything.
+// clearRooms ends and removes what verifications and demos left that were killed
+// by SIGKILL. What cannot be cleared is told, and keeps nobody from anything.
 func (a *app) clearRooms(ctx context.Context, on project.Runtime, progress *console.Progress) {
-	rooms, err := filepath.Glob(filepath.Join(roomParent(), roomPrefix+"*"))
+	rooms, err := roomsIn(roomParent())
 	if err != nil {
-		panic(err) // a malformed pattern
+		a.warn(fmt.Sprintf("cannot look for what a killed flisk left: %v", err))
 	}
 	for _, root := range rooms {
 		if err := a.clearRoom(ctx, root, progress); err != nil {
-			a.warn(fmt.Sprintf("cannot clear %q, which a killed flisk verify left: %v", root, err))
+			a.warn(fmt.Sprintf("cannot clear %q, which a killed flisk left: %v", root, err))
 		}
 	}
 	if on != project.Docker {
@@ -110,29 +133,65 @@ func (a *app) clearRooms(ctx context.Context, on project.Runtime, progress *cons
 	}
 }
 
+// roomsIn are the directories of a directory that have the name of a room: a
+// prefix and a number, by [os.MkdirTemp].
+func roomsIn(parent string) ([]string, error) {
+	entries, err := os.ReadDir(parent)
+	var rooms []string
+	for _, e := range entries {
+		number, ok := strings.CutPrefix(e.Name(), roomPrefix)
+		if !ok {
+			number, ok = strings.CutPrefix(e.Name(), demoRoomPrefix)
+		}
+		if ok && number != "" && strings.Trim(number, "0123456789") == "" && e.IsDir() {
+			rooms = append(rooms, filepath.Join(parent, e.Name()))
+		}
+	}
+	return rooms, err
+}
+
 func (a *app) clearRoom(ctx context.Context, root string, progress *console.Progress) (err error) {
 	info, err := os.Lstat(root)
 	if err != nil || !info.IsDir() || !own(info) {
 		return nil // gone, or somebody else's
 	}
-	f, err := os.OpenFile(filepath.Join(root, roomOwner), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	owner, runs, err := readOwner(root)
 	if err != nil {
-		return nil // it begins or ends just now, or is no such room
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		return nil // its verification lives
-	}
-	done := progress.Wait("clearing what a killed flisk verify left")
-	defer done()
-	var c claimed
-	if err := json.NewDecoder(f).Decode(&c); err != nil {
-		return os.RemoveAll(root) // what is not written whole has not begun
-	}
-	if err := a.clearStack(ctx, root, c); err != nil {
 		return err
 	}
+	if !runs && time.Since(info.ModTime()) < roomBegins {
+		return nil
+	}
+	dir, err := lockRoom(root)
+	if errors.Is(err, errLocked) || errors.Is(err, os.ErrNotExist) {
+		return nil // its verification lives, or somebody else has cleared it
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	done := progress.Wait("clearing what a killed flisk left")
+	defer done()
+	if runs {
+		if err := a.clearStack(ctx, root, owner); err != nil {
+			return err
+		}
+	}
 	return os.RemoveAll(root)
+}
+
+// readOwner reads what runs in a room. Nothing does where it is not said, or not
+// said whole: it is written before anything is started, and taken away when all
+// has ended.
+func readOwner(root string) (c claimed, runs bool, err error) {
+	text, err := os.ReadFile(filepath.Join(root, roomOwner))
+	if errors.Is(err, os.ErrNotExist) {
+		return c, false, nil
+	}
+	if err != nil {
+		return c, false, err
+	}
+	return c, json.Unmarshal(text, &c) == nil, nil
 }
 
 // clearStack ends and removes what runs in a room whose owner is gone.
@@ -150,9 +209,10 @@ func (a *app) clearStack(ctx context.Context, root string, c claimed) error {
 	if err != nil {
 		return err
 	}
-	if _, err = driver.Down(ctx, console.Silent()); err != nil {
-		// It ends by itself, because its owner is gone, and may have done so just
-		// then: whoever looks again finds that.
+	_, err = driver.Down(ctx, console.Silent())
+	if err != nil && ctx.Err() == nil {
+		// The stack ends by itself as well when its owner is gone, and may have done
+		// so between two questions.
 		_, err = driver.Down(ctx, console.Silent())
 	}
 	return err

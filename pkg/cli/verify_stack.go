@@ -127,6 +127,12 @@ const idLength = 12
 // a project may be.
 const longestProvenName = project.MaxName - len("-verify")
 
+// turnTimeout is how long an agent lets a turn run.
+func (v *proof) turnTimeout(agent string) time.Duration {
+	i := slices.IndexFunc(v.stack.Agents, func(a stack.Agent) bool { return a.Name == agent })
+	return v.stack.Agents[i].TurnTimeout
+}
+
 // newDriver makes the driver. Local processes end with this one, also when that is
 // killed: the pipe whose other end they hold is closed then. Containers go on, and
 // the next verification removes them.

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -180,7 +182,7 @@ func TestRoomsAreCleared(t *testing.T) {
 		t.Cleanup(func() { _ = os.RemoveAll(root) })
 		return root
 	}
-	dead, empty, living, strange := room(), room(), room(), room()
+	dead, living, begun, cut, halfMade, halfGone := room(), room(), room(), room(), room(), room()
 	s := stack.Stack{ID: "9f2c41d07a3e", Volume: stack.Volume{Name: "v"}}
 	for _, root := range []string{dead, living} {
 		owner, err := claimRoom(root, project.Process, s)
@@ -196,14 +198,66 @@ func TestRoomsAreCleared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(empty, roomOwner), nil, 0o600); err != nil {
+	for _, root := range []string{cut, halfMade} {
+		if err := os.WriteFile(filepath.Join(root, roomOwner), []byte(`{"Name":`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(halfGone, "home"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for root, cleared := range map[string]bool{dead: true, empty: true, living: false, strange: false} {
+	longAgo := time.Now().Add(-2 * roomBegins)
+	for _, root := range []string{dead, living, cut, halfGone} {
+		if err := os.Chtimes(root, longAgo, longAgo); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for root, cleared := range map[string]bool{dead: true, living: false, begun: false, cut: true, halfMade: false, halfGone: true} {
 		err := quietApp().clearRoom(t.Context(), root, console.Silent())
 		if _, gone := os.Lstat(root); err != nil || errors.Is(gone, os.ErrNotExist) != cleared {
 			t.Errorf("cleared %t, %v, want %t", gone != nil, err, cleared)
 		}
+	}
+	// One whose file is gone already is still somebody's while it is removed.
+	if err := errors.Join(os.Remove(filepath.Join(living, roomOwner)), os.Chtimes(living, longAgo, longAgo), quietApp().clearRoom(t.Context(), living, console.Silent())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(living); err != nil {
+		t.Errorf("a room was cleared that its verification has: %v", err)
+	}
+}
+
+// Rooms are found in a directory of any name, and only what is named like one.
+func TestRoomsIn(t *testing.T) {
+	t.Parallel()
+	parent := filepath.Join(t.TempDir(), "a[b*")
+	for _, name := range []string{roomPrefix + "17", roomPrefix + "notes", roomPrefix, roomPrefix + "1x", "other-17", demoRoomPrefix + "19", demoRoomPrefix + "20-kept"} {
+		if err := os.MkdirAll(filepath.Join(parent, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(parent, roomPrefix+"18"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rooms, err := roomsIn(parent)
+	if want := []string{filepath.Join(parent, demoRoomPrefix+"19"), filepath.Join(parent, roomPrefix+"17")}; err != nil || !slices.Equal(rooms, want) {
+		t.Errorf("%q, %v", rooms, err)
+	}
+	if rooms, err := roomsIn(filepath.Join(parent, "none")); err == nil || len(rooms) != 0 {
+		t.Errorf("%q, %v", rooms, err)
+	}
+}
+
+// What an error advises is told beside where the evidence is.
+func TestWithEvidence(t *testing.T) {
+	t.Parallel()
+	err := fault.New(fault.Failed, "try again", "it failed")
+	if got := withEvidence(err, VerifyJSON{}); got != error(err) {
+		t.Errorf("got %v", got)
+	}
+	got := asFault(withEvidence(err, VerifyJSON{Agents: []verify.Report{{Kept: "/kept"}}}))
+	if !strings.HasPrefix(got.Hint, "try again; ") || !strings.HasSuffix(got.Hint, "/kept") {
+		t.Errorf("the hint is %q", got.Hint)
 	}
 }
 

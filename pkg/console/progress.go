@@ -112,8 +112,8 @@ func (p *Progress) end(s *step, detail string, err error) {
 }
 
 // result is the line that a finished step leaves.
-func result(s *step, detail string, err error) string {
-	line := Good.Render("✓") + " " + s.name
+func result(s *step, detail string, err error) (line, end string) {
+	line = Good.Render("✓") + " " + s.name
 	if err != nil {
 		line = Bad.Render("✗") + " " + s.name
 		if errors.Is(err, context.Canceled) {
@@ -123,10 +123,10 @@ func result(s *step, detail string, err error) string {
 	if took := time.Since(s.started); detail == "" && took >= time.Second {
 		detail = Span(took)
 	}
-	if detail != "" {
-		line += "  " + Quiet.Render(Line(detail))
+	if detail == "" {
+		return line, ""
 	}
-	return line
+	return line, Quiet.Render(Line(detail))
 }
 
 // run draws until it is stopped.
@@ -160,7 +160,7 @@ func (p *Progress) paint(lines ...string) {
 		switch {
 		case p.out.Redraw && ran >= patience:
 			frame := frames[int(ran/redraw)%len(frames)]
-			lines = append(lines, p.fit(Accent.Render(frame)+" "+s.name+"  "+Quiet.Render(Span(ran))))
+			lines = append(lines, p.fit(Accent.Render(frame)+" "+s.name, Quiet.Render(Span(ran))))
 			p.drawn++
 		case !p.out.Redraw && ran >= reminder && !s.reminded:
 			s.reminded = true
@@ -182,14 +182,19 @@ func (p *Progress) paint(lines ...string) {
 	_, _ = io.WriteString(p.out.Raw(), erase+text) // Failed tells
 }
 
-// fit indents a line and keeps it within the width: a wrapped spinner could not
-// be erased.
-func (p *Progress) fit(line string) string {
+// fit indents a line that has something at its end, such as a time, and keeps it
+// within the width: a wrapped spinner could not be erased. The line gives way
+// first, down to a third of the width.
+func (p *Progress) fit(line, end string) string {
 	line = p.indent + line
-	if limit := p.out.Columns(); limit > 1 {
-		return Cut(line, limit-1)
+	if end != "" {
+		end = "  " + end
 	}
-	return line
+	limit := p.out.Columns() - 1
+	if limit < 1 {
+		return line + end
+	}
+	return Cut(Cut(line, max(limit/3, limit-Width(end)))+end, limit)
 }
 
 // Note is [Output.Note] above the spinners. Written to the output itself it

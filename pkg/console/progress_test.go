@@ -93,7 +93,7 @@ func TestProgressKeepsSpinnersOnOneLine(t *testing.T) {
 		time.Sleep(1050 * time.Millisecond)
 		synctest.Wait()
 		line := strings.TrimSuffix(buf.String(), "\n")
-		if strings.Contains(line, "\n") || Width(line) > 79 || strings.Contains(line, "\x1b[2J") {
+		if strings.Contains(line, "\n") || Width(line) > 79 || !strings.Contains(line, "…") || !strings.Contains(line, "1.0 s") || strings.Contains(line, "\x1b[2J") {
 			t.Errorf("the spinner is %q", line)
 		}
 		end("", nil)

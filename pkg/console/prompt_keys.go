@@ -1,9 +1,6 @@
 package console
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // keyFilter stands between a terminal and the line editor, which waits for the
 // rest of whatever it takes for the beginning of a key, and keeps every later key
@@ -31,15 +28,8 @@ const (
 	del    = 0x7f
 )
 
-// The editor takes U+FFFD, the character in the place of what is no UTF-8, for
-// the beginning of another. It gets one that is none instead, as long and as
-// wide, and [replaced] undoes that in what comes from the editor.
-const (
-	replacement = "\ufffd"
-	standIn     = "\ufdd0"
-)
-
-func replaced(text string) string { return strings.ReplaceAll(text, standIn, replacement) }
+// replacement stands in the place of what is no UTF-8.
+const replacement = "\ufffd"
 
 // pass adds what may pass to dst.
 func (f *keyFilter) pass(dst, p []byte) []byte {
@@ -133,7 +123,7 @@ func (f *keyFilter) text(dst []byte, b byte) []byte {
 		r, size := utf8.DecodeRuneInString(f.partial)
 		switch {
 		case r == utf8.RuneError:
-			dst = append(dst, standIn...)
+			dst = append(dst, replacement...)
 		case r < 0x80 || r >= 0xa0:
 			dst = append(dst, f.partial[:size]...)
 		}
@@ -145,7 +135,7 @@ func (f *keyFilter) text(dst []byte, b byte) []byte {
 // cut ends a character that an escape character follows.
 func (f *keyFilter) cut(dst []byte) []byte {
 	for range len(f.partial) {
-		dst = append(dst, standIn...)
+		dst = append(dst, replacement...)
 	}
 	f.partial = ""
 	return dst

@@ -19,12 +19,11 @@ var ErrInterrupt = errors.New("interrupted")
 // is for one goroutine; the terminal is in its usual state between two calls, so
 // that Ctrl-C is a signal then.
 type LineReader struct {
-	in       Input
-	out      *Output
-	prompt   string
-	terminal *term.Terminal // nil: the terminal's own line editing has to do
-	history  term.History
-	source   *typed
+	in     Input
+	out    *Output
+	prompt string
+	editor *editor // nil: the terminal's own line editing has to do
+	source *typed  // what the editor reads
 }
 
 // NewLineReader reads lines from in and draws them on out, both of a terminal.
@@ -32,19 +31,10 @@ type LineReader struct {
 func NewLineReader(in Input, out *Output, prompt string) *LineReader {
 	l := &LineReader{in: in, out: out, prompt: prompt}
 	if out.Redraw {
-		l.restart()
+		l.source = new(typed)
+		l.editor = &editor{in: l.source, out: out.Raw(), columns: out.Columns}
 	}
 	return l
-}
-
-// restart begins with an empty line and the history that there was.
-func (l *LineReader) restart() {
-	l.source = &typed{out: l.out}
-	l.terminal = term.NewTerminal(l.source, l.styled(l.prompt))
-	if l.history != nil {
-		l.terminal.History = l.history
-	}
-	l.history = l.terminal.History
 }
 
 func (l *LineReader) styled(prompt string) string {
@@ -62,7 +52,7 @@ func (l *LineReader) styled(prompt string) string {
 func (l *LineReader) Read(ctx context.Context) (string, error) {
 	in := Patient(ctx, l.in.Reader)
 	defer in.Close()
-	if l.terminal == nil {
+	if l.editor == nil {
 		if _, err := io.WriteString(l.out, l.prompt); err != nil {
 			return "", err
 		}
@@ -74,30 +64,33 @@ func (l *LineReader) Read(ctx context.Context) (string, error) {
 			return "", err
 		}
 		defer func() { _ = term.Restore(int(file.Fd()), was) }()
-		l.terminal.SetBracketedPasteMode(true)
-		defer l.terminal.SetBracketedPasteMode(false)
+		_, _ = io.WriteString(l.out.Raw(), pasteMarksOn) // Failed tells, here and below
+		defer func() { _, _ = io.WriteString(l.out.Raw(), pasteMarksOff) }()
 	}
 	l.source.in = in
 	var pasted []string
 	for {
-		l.terminal.SetPrompt(l.promptAfter(pasted))
-		if columns := l.out.Columns(); columns > 0 {
-			const height = 24                       // has no effect
-			_ = l.terminal.SetSize(columns, height) // draws nothing on an empty line
-		}
-		line, err := l.terminal.ReadLine()
+		l.editor.prompt = l.promptAfter(pasted)
+		line, more, err := l.editor.readLine()
 		switch {
-		case err == nil:
-			return replaced(strings.Join(append(pasted, line), "\n")), nil
-		case errors.Is(err, term.ErrPasteIndicator):
-			pasted = append(pasted, line)
-		default:
-			l.restart() // or the next call would go on with this line
+		case err != nil:
+			*l.source = typed{} // or the next call would go on with this line
+			l.editor.rest, l.editor.pasted = nil, false
+			l.editor.reset()
 			_, _ = io.WriteString(l.out.Raw(), "\r\n")
 			return "", err
+		case !more:
+			return strings.Join(append(pasted, line), "\n"), nil
 		}
+		pasted = append(pasted, line)
 	}
 }
+
+// What makes a terminal mark what is pasted, and not any more.
+const (
+	pasteMarksOn  = "\x1b[?2004h"
+	pasteMarksOff = "\x1b[?2004l"
+)
 
 // promptAfter is the prompt below the lines of a paste.
 func (l *LineReader) promptAfter(pasted []string) string {
@@ -107,12 +100,11 @@ func (l *LineReader) promptAfter(pasted []string) string {
 	return l.styled(strings.Repeat(".", max(1, len([]rune(strings.TrimRight(l.prompt, " "))))) + " ")
 }
 
-// typed is what a line editor reads and draws on. What it hands to the editor,
+// typed is what a line editor reads. What it hands to the editor,
 // the editor understands without waiting for more: an editor that waits in the
 // middle of a key would hear no other.
 type typed struct {
 	in      keySource
-	out     *Output
 	filter  keyFilter
 	chunk   [256]byte
 	pending []byte // passed the filter, and was not read yet
@@ -122,14 +114,6 @@ type typed struct {
 type keySource interface {
 	io.Reader
 	Within(time.Duration) (bool, error)
-}
-
-// Write draws.
-func (t *typed) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(t.out.Raw(), replaced(string(p))); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }
 
 // keyPause is longer than a terminal takes between two bytes of one key, and

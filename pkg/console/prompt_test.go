@@ -162,3 +162,14 @@ func TestLineReaderOnADumbTerminal(t *testing.T) {
 		t.Errorf("got %q, %v, and it printed %q", got, err, &buf)
 	}
 }
+
+// A long line that is pasted does not take longer for each character.
+func TestLineReaderTakesALongPaste(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("日本 text ", 20_000)
+	out, _ := screen(true)
+	got, err := lines(t, strings.NewReader(pasteStart+long+pasteEnd+"\r"), out)
+	if err != io.EOF || len(got) != 1 || got[0] != long {
+		t.Errorf("%d lines, %v", len(got), err)
+	}
+}

@@ -50,7 +50,7 @@ type Replica struct {
 	Code       string    // source hash of what it runs
 	Settings   string    // identifies the settings that it was started with
 	Named      []Setting // the same, for the cause of a step; nil when that is not known
-	Detail     string    // why, when it is Failing, Waiting or LeftBehind
+	Detail     string    // why, when it is Failing, Waiting, LeftBehind or Starting again
 }
 
 // State of a replica.

@@ -100,7 +100,7 @@ func run(ctx context.Context, cmd *exec.Cmd, o Options) error {
 	if err == nil {
 		return nil
 	}
-	f := fault.New(fault.Failed, "correct it and try again; what ran before still runs", "the agent in %q does not build", o.Dir)
+	f := fault.New(fault.Failed, "correct it and try again", "the agent in %q does not build", o.Dir)
 	f.Err = err
 	if f.Detail = strings.TrimRight(printed.String(), "\n"); f.Detail == "" {
 		f.Detail = err.Error()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,18 +53,21 @@ type answer struct {
 	problem turn.Code // "" for an answer that is not of the contract
 	detail  string
 	err     error // why the connection broke
+	took    time.Duration
 }
 
 func (a answer) ok() bool { return a.status == http.StatusOK }
 
 // failedItself reports whether it was the agent's own code that failed: by an
-// error, by a reply that is too large, by a state that it cannot read, by the
-// time that it took. That is no cut: whoever ends a turn from outside is told so
-// by another answer.
-func (a answer) failedItself() bool {
+// error, by a reply that is too large, by a state that it cannot read, or by
+// taking all the time that a turn has, which is limit. That is no cut: whoever
+// ends a turn from outside is told so by another answer.
+func (a answer) failedItself(limit time.Duration) bool {
 	switch a.problem {
-	case turn.RunFailed, turn.ReplyTooLarge, turn.StateMismatch, turn.TurnTimeout:
+	case turn.RunFailed, turn.ReplyTooLarge, turn.StateMismatch:
 		return true
+	case turn.TurnTimeout:
+		return a.took >= limit
 	}
 	return false
 }
@@ -94,12 +98,12 @@ func detail(s string) string {
 	return " (" + s + ")"
 }
 
-// send sends a turn once.
-func (c *client) send(ctx context.Context, base string, m message) answer {
-	body, err := json.Marshal(turn.Request{Input: m.input})
-	if err != nil {
-		return answer{err: err}
-	}
+// send sends a turn once, with the bytes of its input as they are.
+func (c *client) send(ctx context.Context, base string, m message) (got answer) {
+	began := time.Now()
+	defer func() { got.took = time.Since(began) }()
+	// Not by an encoder, which may write the input in another way.
+	body := slices.Concat([]byte(`{"input":`), m.input, []byte("}"))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+turn.TurnPath(c.agent), bytes.NewReader(body))
 	if err != nil {
 		return answer{err: err}
@@ -114,7 +118,7 @@ func (c *client) send(ctx context.Context, base string, m message) answer {
 	if err != nil {
 		return answer{err: err}
 	}
-	got := answer{status: status}
+	got = answer{status: status}
 	if got.ok() {
 		c.note(header.Get(turn.HeaderCode))
 		got.marked = header.Get(turn.HeaderReplayed) == turn.ReplayedTrue

@@ -17,53 +17,58 @@ func crash() Check {
 		Name:    "crash",
 		Promise: "SIGKILL loses no answered turn and tears none",
 		How:     "SIGKILL at every point of a turn; compared with the session before, and with one without a kill",
-		Turns:   1 + len(turn.Points()) + 1,
+		Turns:   killedTurns(),
 		// The kills before the commit leave no turn.
-		Undisturbed: 6,
+		Undisturbed: 5,
+		Again:       5 + killedTurns(),
 		run: func(ctx context.Context, s *scene) error {
-			if _, err := s.twin(ctx, 0); err != nil {
+			if _, err := s.twin(ctx); err != nil {
 				return err
 			}
-			l := s.session()
-			if _, err := s.turn(ctx, l); err != nil {
-				return err
-			}
-			view, err := s.look(ctx, l)
+			own, kept, err := s.killedEverywhere(ctx)
 			if err != nil {
 				return err
 			}
-			saved, kept := 0, true
-			for _, point := range turn.Points() {
-				after, same, err := s.crashAt(ctx, l, view, point)
-				if err != nil {
-					return atPoint(err, point)
-				}
-				saved += after.Turn - view.Turn
-				view, kept = after, kept && same
-			}
-			last, err := s.turn(ctx, l)
-			if err != nil {
-				return err
-			}
-			after, err := s.look(ctx, l)
-			if err != nil {
-				return err
-			}
-			what, same := grown(view, after, l.lastKey())
-			if what != "" {
-				return s.broke(Lost, l, "the turn after the last kill changed the checkpoint: %s", what)
-			}
-			points := len(turn.Points())
+			points, saved := len(turn.Points()), own.view.Turn-1
 			s.saw("%d kills at %d points, each by signal 9", points, points)
 			s.saw("%d of the %d turns in flight were saved whole, %d not at all", saved, points, points-saved)
-			if err := s.likeTwin(ctx, l, after, kept && same, "a kill"); err != nil {
+			err = s.likeTwin(ctx, own, kept, "a kill", func(ctx context.Context) (sample, error) {
+				again, _, err := s.killedEverywhere(ctx)
+				return again, err
+			})
+			if err != nil {
 				return err
 			}
-			s.saw("then turn %d", last.Turn)
 			s.saw("ready again within %s", span(time.Duration(s.result.Gap)*time.Millisecond))
 			return nil
 		},
 	}
+}
+
+// killedTurns is how many turns killedEverywhere sends.
+func killedTurns() int { return 1 + len(turn.Points()) }
+
+// killedEverywhere makes a session, and kills the agent at each point of a turn
+// of it. It also returns whether every message stayed as it was. What a kill at
+// one point left, the turn for the next one begins with.
+func (s *scene) killedEverywhere(ctx context.Context) (own sample, kept bool, err error) {
+	l := s.session()
+	if _, err := s.turn(ctx, l); err != nil {
+		return own, false, err
+	}
+	view, err := s.look(ctx, l)
+	if err != nil {
+		return own, false, err
+	}
+	kept = true
+	for _, point := range turn.Points() {
+		after, same, err := s.crashAt(ctx, l, view, point)
+		if err != nil {
+			return own, false, atPoint(err, point)
+		}
+		view, kept = after, kept && same
+	}
+	return sample{ledger: l, view: view}, kept, nil
 }
 
 // atPoint names the point at which a check could not go on.

@@ -10,12 +10,11 @@ import (
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
+// drainTurns are the one that runs and the one that waits.
+const drainTurns = 2
+
 // drainSlack is what a process may take to end beyond the budget of its drain.
 const drainSlack = 3 * time.Second
-
-// queueTime is what a request takes from being read to its place in the queue,
-// and much more.
-const queueTime = 100 * time.Millisecond
 
 // drain terminates the agent while it has one turn and another one of the same
 // session waits behind it. The first is held before the agent's code runs, so
@@ -25,101 +24,92 @@ func drain() Check {
 		Name:    "drain",
 		Promise: "SIGTERM lets accepted turns finish",
 		How:     "SIGTERM while a turn is held and another one of its session waits",
-		Turns:   3,
+		Turns:   drainTurns,
 		run: func(ctx context.Context, s *scene) error {
-			l := s.session()
-			if _, err := s.turn(ctx, l); err != nil {
+			early := errors.New("the turn that was to wait had no place in the queue yet when SIGTERM came")
+			if both, err := s.terminatedAtWork(ctx); both || err != nil {
 				return err
 			}
-			running, err := s.hold(ctx, l, turn.PointBegun, s.Hold)
-			if err != nil {
+			if err := s.allow(drainTurns); err != nil {
+				return fmt.Errorf("%w: %w", early, err)
+			}
+			if both, err := s.terminatedAtWork(ctx); both || err != nil {
 				return err
 			}
-			// A hold for no time says that the request was read; nothing says that it
-			// has its place in the queue.
-			waiting, err := s.hold(ctx, l, turn.PointAccepted, time.Millisecond)
-			if err == nil {
-				err = pause(ctx, queueTime)
-			}
-			if err != nil {
-				return err
-			}
-			began := time.Now()
-			change, ended := s.terminate(ctx, l)
-			if errors.Is(ended, errBroken) {
-				return ended
-			}
-			first, err := s.finished(ctx, running, began, "the turn that SIGTERM met")
-			if err != nil {
-				return err
-			}
-			took := time.Since(began)
-			second, err := s.finished(ctx, waiting, began, "the turn that waited when SIGTERM came")
-			if err != nil {
-				return err
-			}
-			if ended != nil {
-				return ended
-			}
-			if _, err := s.look(ctx, l); err != nil {
-				return err
-			}
-			if change.Exit.Signal != 0 || change.Exit.Code != 0 {
-				return s.broke(Failed, l, "the agent's process ended with %s after its drain", change.Exit)
-			}
-			if err := s.mustAnswer(l, first); err != nil {
-				return err
-			}
-			s.saw("200 and saved as turn %d, %s after SIGTERM", first.result.Turn, span(took))
-			if busy(second) {
-				s.saw("the turn behind it was refused, because this agent does not queue")
-			} else {
-				if err := s.mustAnswer(l, second); err != nil {
-					return err
-				}
-				if second.result.Turn != first.result.Turn+1 {
-					return s.broke(Forked, l, "the turn that waited behind turn %d was answered as turn %d", first.result.Turn, second.result.Turn)
-				}
-				s.saw("the one that waited behind it likewise, as turn %d", second.result.Turn)
-			}
-			s.saw("process %d ended with exit code 0", change.Before.PID)
-			return s.ready(ctx)
+			return fmt.Errorf("%w, twice", early)
 		},
 	}
 }
 
-// pause waits.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// terminatedAtWork reports whether the process had both turns when SIGTERM came.
+// That the second was read is seen before; that it has its place in the queue, a
+// moment later, the agent says when its drain begins.
+func (s *scene) terminatedAtWork(ctx context.Context) (both bool, err error) {
+	l := s.session()
+	running, err := s.hold(ctx, l, turn.PointBegun, s.Hold)
+	if err != nil {
+		return false, err
 	}
-}
-
-// finished is the answer to a turn that a process had when its drain began. One
-// that was cut is broken, unless the drain had taken as long as it may.
-func (s *scene) finished(ctx context.Context, f *flight, began time.Time, what string) (answer, error) {
-	got, over, err := f.end(ctx, endTimeout)
+	stopping, err := s.stops(ctx)
+	if err != nil {
+		return false, err
+	}
+	waiting, err := s.pass(ctx, l, turn.PointAccepted)
+	if err != nil {
+		return false, err
+	}
+	began := time.Now()
+	change, ended := s.terminate(ctx, l)
+	if errors.Is(ended, errBroken) {
+		return false, ended
+	}
+	first, err := s.finished(ctx, running, stopping, "the turn that SIGTERM met")
+	if err != nil {
+		return false, err
+	}
+	took := running.at.Sub(began)
+	second, err := s.queued(ctx, waiting, stopping, "the turn that waited when SIGTERM came")
+	if err != nil {
+		return false, err
+	}
+	if ended != nil {
+		return false, ended
+	}
+	if _, err := s.look(ctx, l); err != nil {
+		return false, err
+	}
+	if change.Exit != (Exit{}) {
+		return false, s.broke(Failed, l, "the agent's process ended with %s after its drain", change.Exit)
+	}
+	if err := s.mustAnswer(l, first); err != nil {
+		return false, err
+	}
+	refused := s.busy(second)
+	if !refused {
+		if err := s.mustAnswer(l, second); err != nil {
+			return false, err
+		}
+		if second.result.Turn != first.result.Turn+1 {
+			return false, s.broke(Forked, l, "the turn that waited behind turn %d was answered as turn %d", first.result.Turn, second.result.Turn)
+		}
+		if err := stopping.wait(ctx); err != nil {
+			return false, err
+		}
+		if stopping.inFlight < 2 {
+			return false, nil
+		}
+	}
+	s.saw("200 and saved as turn %d, %s after SIGTERM", first.result.Turn, span(took))
 	switch {
-	case err != nil:
-		return got, err
-	case !over:
-		return got, s.broke(Failed, f.ledger, "%s was not answered", what)
-	case got.ok(), got.failedItself(), busy(got):
-		return got, nil
-	case f.at.Sub(began) >= s.Drain:
-		return got, s.tooSlow(what)
+	case second.problem == turn.SessionBusy:
+		s.saw("whether the one that waited behind it is finished, too, could not be checked: it waited for as long as a turn may take, %s", span(s.TurnTimeout))
+	case refused:
+		s.saw("the turn behind it was refused, because this agent does not queue")
+	default:
+		s.saw("the one that waited behind it likewise, as turn %d", second.result.Turn)
 	}
-	return got, s.broke(Failed, f.ledger, "%s was cut: %s", what, got)
-}
-
-// tooSlow says that a turn was cut by a drain that had waited as long as it may.
-func (s *scene) tooSlow(what string) error {
-	return fmt.Errorf("%s was still at work after the %s that a drain waits here; a faster stand-in for the model, set in verify.env, can be checked", what, span(s.Drain))
+	s.saw("process %d ended with exit code 0", change.Before.PID)
+	return true, s.ready(ctx)
 }
 
 // terminate sends SIGTERM and waits for the end that it asks for.

@@ -30,14 +30,25 @@ type flight struct {
 // it is killed, and returns when the agent says that it is there. A hold that
 // nobody saw proves nothing, so its absence ends the check.
 func (s *scene) hold(ctx context.Context, l *ledger, point turn.Point, long time.Duration) (*flight, error) {
+	at := fmt.Sprintf("%s:%s", s.Nonce, point)
+	if long > 0 {
+		at += fmt.Sprintf(":%d", long.Milliseconds())
+	}
+	return s.seenAt(ctx, l, point, at)
+}
+
+// pass sends a turn, and returns when the agent says that it passes a point of
+// its way.
+func (s *scene) pass(ctx context.Context, l *ledger, point turn.Point) (*flight, error) {
+	return s.seenAt(ctx, l, point, fmt.Sprintf("%s:%s:0", s.Nonce, point))
+}
+
+func (s *scene) seenAt(ctx context.Context, l *ledger, point turn.Point, hold string) (*flight, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
 	a := s.attempt(l)
-	a.hold = fmt.Sprintf("%s:%s", s.Nonce, point)
-	if long > 0 {
-		a.hold += fmt.Sprintf(":%d", long.Milliseconds())
-	}
+	a.hold = hold
 	earlier, err := s.holds(ctx, l.session, point)
 	if err != nil {
 		return nil, err
@@ -126,13 +137,19 @@ func (s *scene) seen(ctx context.Context, f *flight, session string, point turn.
 // parseHold reads "… msg=hold point=P session=S turn=T". Names in it have no
 // spaces, so nothing is quoted.
 func parseHold(line, session string, point turn.Point) (held bool, id string) {
+	has := logFields(line)
+	return has["msg"] == "hold" && has["point"] == string(point) && has["session"] == session, has["turn"]
+}
+
+// logFields are the fields of a line that have no spaces.
+func logFields(line string) map[string]string {
 	has := map[string]string{}
 	for _, field := range strings.Fields(line) {
 		if name, value, ok := strings.Cut(field, "="); ok {
 			has[name] = strings.Trim(value, `"`)
 		}
 	}
-	return has["msg"] == "hold" && has["point"] == string(point) && has["session"] == session, has["turn"]
+	return has
 }
 
 // end waits until the client of a turn knows how it ended, for a while. It

@@ -1,193 +1,344 @@
 package verify
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
-// isolation looks for anything of one session in another.
+// amongTurns are those that amongOthers sends.
+const amongTurns = 2 + 2 + 1
+
+// isolation looks for anything of one session in another: of older ones in a new
+// one, and of a newer one in one that goes on.
 func isolation() Check {
 	return Check{
-		Name:    "isolation",
-		Promise: "a new session starts fresh",
-		How:     "two turns in one session, then one in another; what that leaves is compared with a new process's",
-		Turns:   4 + 1, // the fifth only when they differ
+		Name:        "isolation",
+		Promise:     "a new session starts fresh",
+		How:         "a session after two turns of another one, and again after a turn of a third one; compared with a session that has a process to itself",
+		Turns:       amongTurns,
+		Undisturbed: 2,
+		Again:       2 + amongTurns,
 		run: func(ctx context.Context, s *scene) error {
-			if _, err := s.restart(ctx); err != nil {
-				return err
-			}
-			input := s.input(1)
-			pristine, err := s.begun(ctx, input)
+			first, err := s.twin(ctx)
 			if err != nil {
 				return err
 			}
-			old, fresh := s.session(), s.session()
-			foreign, unique := s.foreign(input)
-			for _, said := range foreign {
-				if _, err := s.say(ctx, old, said); err != nil {
+			alone, _ := first.at(2)
+			foreign, mark := s.foreign()
+			met, err := s.amongOthers(ctx, foreign)
+			if err != nil {
+				return err
+			}
+			found, tells := met.leaked(alone, mark)
+			var suspect error
+			if found != "" && mark == "" {
+				if found, suspect, err = s.confirm(ctx, alone, found); err != nil {
 					return err
 				}
 			}
-			before, err := s.look(ctx, old)
-			if err != nil {
+			if found != "" {
+				return s.broke(Leaked, met.own.ledger, "a session's checkpoint holds what was said in another one: %q", found)
+			}
+			s.saw("a new session begins at turn 1, with %s", count(len(met.own.before.Messages), "message"))
+			if err := s.likeAlone(ctx, alone, met.own, foreign, tells, suspect); err != nil {
 				return err
 			}
-			got, err := s.say(ctx, fresh, input)
-			if err != nil {
-				return err
-			}
-			view, err := s.look(ctx, fresh)
-			if err != nil {
-				return err
-			}
-			if got.Turn != 1 || view.Turn != 1 {
-				return s.broke(Leaked, fresh, "the first turn of a new session was answered as turn %d, and its checkpoint is at turn %d", got.Turn, view.Turn)
-			}
-			own := said(fresh, view)
-			if unique {
-				own = own[:1] // it cannot have come up with that by itself
-			}
-			text, leaks, tells := leaked(said(old, before), own, view)
-			if leaks {
-				return s.broke(Leaked, fresh, "a new session's checkpoint holds what was said in another one: %q", text)
-			}
-			if err := s.unchanged(ctx, old, before, "a turn of another session"); err != nil {
-				return err
-			}
-			s.saw("a new session begins at turn 1, with %s", count(len(view.Messages), "message"))
-			if err := s.sameBeginning(ctx, fresh, input, pristine, view, tells); err != nil {
-				return err
-			}
-			s.saw("it said: %s", turn.Text(got.Reply))
+			s.saw("it said (not judged): %s", turn.Text(met.said[1]))
 			return nil
 		},
 	}
 }
 
-// foreign are two inputs for another session than the one that gets own: what
-// tells them apart from it can be looked for in it. When the agent has no such
-// inputs, a text that is like no other one is added to one, if it is a text;
-// unique says so.
-func (s *scene) foreign(own json.RawMessage) (inputs []json.RawMessage, unique bool) {
-	for _, in := range s.Inputs {
-		if _, tells := telling(texts(in), texts(own)); tells {
-			inputs = append(inputs, in)
-		}
-	}
-	if len(inputs) == 0 {
-		said := s.input(2)
-		var text string
-		if json.Unmarshal(said, &text) == nil {
-			said, _ = json.Marshal(text + " (" + s.name("nonce") + ")") // a string
-			unique = true
-		}
-		inputs = append(inputs, said)
-	}
-	return []json.RawMessage{inputs[0], inputs[1%len(inputs)]}, unique
+// encounter is a session of two turns that met others: one that had its turns
+// before it, and one that had its turn between those two. It has what was said in
+// each, input and reply in turn.
+type encounter struct {
+	own                  sample
+	said, older, between []json.RawMessage
 }
 
-// begun begins a session, and returns what its first turn left.
-func (s *scene) begun(ctx context.Context, input json.RawMessage) (checkpoint.View, error) {
-	l := s.session()
-	if _, err := s.say(ctx, l, input); err != nil {
-		return checkpoint.View{}, err
-	}
-	return s.look(ctx, l)
-}
-
-// sameBeginning compares what the same first turn left of two sessions: of one
-// that its process served first, and of one that it served after others. An
-// agent that leaves something else whenever it runs (the session's id, a time, a
-// model's words) shows nothing. It is told by a second new process, later than
-// both: what only changes with time, and is the same in the first and the last
-// of three, was the same in the middle. tells says whether the contents of the
-// sessions alone would have shown a leak.
-func (s *scene) sameBeginning(ctx context.Context, l *ledger, input json.RawMessage, first, after checkpoint.View, tells bool) error {
-	sameTalk, sameState := bytes.Equal(talk(first), talk(after)), bytes.Equal(first.State, after.State)
-	if sameTalk && sameState {
-		s.saw("its messages and state are those of a new process")
-		return nil
-	}
+// amongOthers makes an encounter in a new process, which has nothing in store for
+// the inputs of the session, such as an answer that it gave before.
+func (s *scene) amongOthers(ctx context.Context, foreign []json.RawMessage) (met encounter, err error) {
 	if _, err := s.restart(ctx); err != nil {
-		return err
+		return met, err
 	}
-	again, err := s.begun(ctx, input)
+	older, err := s.told(ctx, foreign)
 	if err != nil {
+		return met, err
+	}
+	own, err := s.told(ctx, []json.RawMessage{s.input(1)})
+	if err != nil {
+		return met, err
+	}
+	between, err := s.told(ctx, foreign[:1])
+	if err != nil {
+		return met, err
+	}
+	for _, other := range []sample{older, own} {
+		if err := s.unchanged(ctx, other.ledger, other.view, "a turn of another session"); err != nil {
+			return met, err
+		}
+	}
+	own.before = own.view
+	if _, err := s.turn(ctx, own.ledger); err != nil {
+		return met, err
+	}
+	if own.view, err = s.look(ctx, own.ledger); err != nil {
+		return met, err
+	}
+	if what, _ := grown(own.before, own.view, own.ledger.lastKey()); what != "" {
+		return met, s.broke(Lost, own.ledger, "its turn after one of another session changed the checkpoint: %s", what)
+	}
+	for _, other := range []sample{older, between} {
+		if err := s.unchanged(ctx, other.ledger, other.view, "a turn of another session"); err != nil {
+			return met, err
+		}
+	}
+	return encounter{own, said(own.ledger, own.view), said(older.ledger, older.view), said(between.ledger, between.view)}, nil
+}
+
+// told begins a session with these inputs.
+func (s *scene) told(ctx context.Context, inputs []json.RawMessage) (sample, error) {
+	begun := sample{ledger: s.session()}
+	for i, in := range inputs {
+		got, err := s.say(ctx, begun.ledger, in)
+		if err != nil {
+			return begun, err
+		}
+		if got.Turn != i+1 {
+			return begun, s.broke(Leaked, begun.ledger, "turn %d of a new session was answered as turn %d", i+1, got.Turn)
+		}
+	}
+	var err error
+	begun.view, err = s.look(ctx, begun.ledger)
+	return begun, err
+}
+
+// foreign are two inputs for other sessions than the one that is looked at: what
+// tells them apart from what that one is told can be looked for in it. When the
+// agent has no such inputs, a text that is like no other one is added to one, if
+// it is a text; mark is that text.
+func (s *scene) foreign() (inputs []json.RawMessage, mark string) {
+	first, both := texts(s.input(1)), append(texts(s.input(1)), texts(s.input(2))...)
+	for _, own := range [][]string{both, first} {
+		for _, in := range s.Inputs {
+			if len(telling(texts(in), own)) > 0 {
+				inputs = append(inputs, in)
+			}
+		}
+		if len(inputs) > 0 {
+			return []json.RawMessage{inputs[0], inputs[1%len(inputs)]}, ""
+		}
+	}
+	if inputs, mark = s.marked(); mark == "" {
+		inputs = []json.RawMessage{s.input(2), s.input(2)}
+	}
+	return inputs, mark
+}
+
+// marked are inputs with a text that is like no other one; mark is that, or ""
+// when the agent has no text.
+func (s *scene) marked() (inputs []json.RawMessage, mark string) {
+	var text string
+	if json.Unmarshal(s.input(2), &text) != nil {
+		return nil, ""
+	}
+	mark = fmt.Sprintf("%08x", s.lot.Uint32()) // short: an agent may take no more
+	said, err := json.Marshal(text + " " + mark)
+	if err != nil {
+		panic(err) // a string
+	}
+	return []json.RawMessage{said, said}, mark
+}
+
+// leaked finds what was said in another session in the checkpoint of the one that
+// met it. Only a text tells the two apart that is not part of what that one was
+// told or replied itself, and that is long enough not to be there by chance;
+// tells says whether there is one. A text that a session holds as well that has a
+// process to itself is the agent's own. With a mark only that counts.
+func (e encounter) leaked(alone sample, mark string) (text string, tells bool) {
+	for _, look := range []struct {
+		foreign, own []json.RawMessage
+		held, alone  checkpoint.View
+	}{
+		{e.older, e.said[:2], e.own.before, alone.before},
+		{slices.Concat(e.older, e.between), e.said, e.own.view, alone.view},
+	} {
+		apart := []string{mark}
+		if mark == "" {
+			apart = telling(textsOf(look.foreign), textsOf(look.own))
+		}
+		tells = tells || len(apart) > 0
+		held, own := heldIn(look.held), heldIn(look.alone)
+		i := slices.IndexFunc(apart, func(text string) bool { return contains(held, text) && !contains(own, text) })
+		if i >= 0 {
+			return apart[i], true
+		}
+	}
+	return "", tells
+}
+
+// confirm finds out whether a text that was said in another session came from
+// there: an agent may come up with the same words. It meets others again, which
+// say what nobody comes up with. found is "" when none of that is there. suspect
+// says why it could not be found out.
+func (s *scene) confirm(ctx context.Context, alone sample, text string) (found string, suspect, err error) {
+	open := func(why string) error {
+		return fmt.Errorf("a session's checkpoint holds what was said in another one, %q, and whether it comes from there is open: %s", text, why)
+	}
+	inputs, mark := s.marked()
+	if mark == "" {
+		return "", open("verify.inputs has no text to which something can be added"), nil
+	}
+	if err := s.allow(amongTurns); err != nil {
+		return "", open(err.Error()), nil
+	}
+	met, err := s.amongOthers(ctx, inputs)
+	switch {
+	case errors.Is(err, errBroken), ctx.Err() != nil:
+		return "", nil, err
+	case err != nil: // it takes no input but those that it knows
+		return "", open(err.Error()), nil
+	}
+	if found, _ := met.leaked(alone, mark); found != "" {
+		return text, nil, nil
+	}
+	s.saw("it holds %q, as another one, and by itself: what nobody comes up with was not taken over", text)
+	return "", nil, nil
+}
+
+// aspect is something in which a session that met others is compared with one
+// that did not.
+type aspect struct {
+	of    func(sample) string
+	turn  int
+	state bool // or its messages
+}
+
+// aspects are the state and the messages after each of the two turns.
+func aspects() []aspect {
+	early := func(of func(sample) string) func(sample) string {
+		return func(s sample) string { return of(sample{ledger: s.ledger, view: s.before}) }
+	}
+	return []aspect{{early(stateOf), 1, true}, {early(talkOf), 1, false}, {stateOf, 2, true}, {talkOf, 2, false}}
+}
+
+// difference says how the first two sessions differ in it.
+func (a aspect) difference(p pairs) string {
+	is, should := p.upset[0].view, p.calm[0].view
+	if a.turn == 1 {
+		is, should = p.upset[0].before, p.calm[0].before
+	}
+	if a.state {
+		return fmt.Sprintf("after turn %d a session that met others has the state %s, and one that has a process to itself %s", a.turn, brief(is.State), brief(should.State))
+	}
+	return fmt.Sprintf("after turn %d the messages of a session that met others are not those of one that has a process to itself: %s", a.turn, firstDifference(is, should))
+}
+
+// likeAlone compares a session that met others with one of the same inputs that
+// had its process to itself. An agent that leaves something else whenever it runs
+// (the session's id, a time, a model's words) shows nothing. tells says whether
+// the contents of the sessions alone would have shown a leak, and suspect, when
+// it is not nil, that they may have.
+func (s *scene) likeAlone(ctx context.Context, alone, own sample, foreign []json.RawMessage, tells bool, suspect error) error {
+	p := pairs{calm: []sample{alone}, upset: []sample{own}}
+	differ := func(a aspect) bool { return p.differ(a.of) }
+	differed := slices.DeleteFunc(aspects(), func(a aspect) bool { return !differ(a) })
+	if len(differed) == 0 {
+		s.saw("its messages and state are those of a session that has a process to itself")
+		return suspect
+	}
+	byItself := func(ctx context.Context, _ int) (sample, error) {
+		if _, err := s.restart(ctx); err != nil {
+			return sample{}, err
+		}
+		t, err := s.undisturbed(ctx, alone.view.Turn)
+		one, _ := t.at(alone.view.Turn)
+		return one, err
+	}
+	amongOthers := func(ctx context.Context) (sample, error) {
+		met, err := s.amongOthers(ctx, foreign)
+		return met.own, err
+	}
+	if err := s.repeat(ctx, &p, byItself, amongOthers, func() bool { return slices.ContainsFunc(differed, differ) }); err != nil {
 		return err
 	}
-	const unequal = "equal turns in new processes leave unequal ones"
-	switch {
-	case sameState:
-	case bytes.Equal(first.State, again.State):
-		return s.broke(Leaked, l, "the first turn of a new session left the state %s after turns of other sessions, and %s in a new process", brief(after.State), brief(first.State))
-	default:
-		s.saw("its state could not be compared: %s", unequal)
+	if i := slices.IndexFunc(differed, differ); i >= 0 {
+		return s.repeated(Leaked, p, "%s", differed[i].difference(p))
 	}
-	switch {
-	case sameTalk:
-	case bytes.Equal(talk(first), talk(again)):
-		return s.broke(Leaked, l, "the messages of a new session are others after turns of other sessions than in a new process: %s", firstDifference(after, first))
-	case !tells:
-		return errors.New("nothing that was said in one session could be told apart in another, and its messages cannot be compared: " + unequal + "; give verify.inputs two texts that differ")
-	default:
-		s.saw("its messages could only be searched: %s", unequal)
+	if suspect != nil {
+		return suspect
+	}
+	for _, state := range []bool{true, false} {
+		i := slices.IndexFunc(differed, func(a aspect) bool { return a.state == state })
+		switch {
+		case i < 0:
+		case state:
+			s.saw("its state could not be compared: %s", p.unequal(differed[i].of))
+		case !tells:
+			return errors.New("nothing that was said in one session could be told apart in another, and its messages cannot be compared: " + p.unequal(differed[i].of) + "; give verify.inputs two texts that differ")
+		default:
+			s.saw("its messages could only be searched: %s", p.unequal(differed[i].of))
+		}
 	}
 	return nil
 }
 
-// leaked finds what was said in one session in the checkpoint of another. Only a
-// text tells the two apart that is not part of what the other was told or
-// replied itself, and that is long enough not to be there by chance; tells says
-// whether there is one.
-func leaked(foreign, own []json.RawMessage, view checkpoint.View) (text string, leaks, tells bool) {
-	var mine, theirs []string
-	for _, said := range own {
-		mine = append(mine, texts(said)...)
+// unequal says why a difference shows nothing.
+func (p pairs) unequal(of func(sample) string) string {
+	if !p.alike(of) {
+		return "equal turns in new processes leave unequal ones"
 	}
-	for _, said := range foreign {
-		theirs = append(theirs, texts(said)...)
-	}
-	held := texts(view.State)
-	for _, m := range view.Messages {
-		held = append(held, texts(m.Content)...)
-	}
-	apart, tells := telling(theirs, mine)
-	for _, text := range apart {
-		if contains(held, text) {
-			return text, true, tells
-		}
-	}
-	return "", false, tells
+	return "equal turns among other sessions leave unequal ones"
 }
 
 // telling are the texts that are part of none of the others, and long enough to
-// mean something; and whether there are any.
-func telling(texts, others []string) ([]string, bool) {
+// mean something.
+func telling(texts, others []string) []string {
 	const enough = 6 // characters
 	var out []string
 	for _, text := range texts {
-		if len(text) >= enough && !contains(others, text) {
+		if utf8.RuneCountInString(text) >= enough && !contains(others, text) {
 			out = append(out, text)
 		}
 	}
-	return out, len(out) > 0
+	return out
 }
 
 func contains(in []string, text string) bool {
 	return slices.ContainsFunc(in, func(s string) bool { return strings.Contains(s, text) })
 }
 
-// texts are the strings in a JSON value.
+// heldIn are the strings in the state and the messages of a session.
+func heldIn(view checkpoint.View) []string {
+	held := texts(view.State)
+	for _, m := range view.Messages {
+		held = append(held, texts(m.Content)...)
+	}
+	return held
+}
+
+func textsOf(values []json.RawMessage) []string {
+	var all []string
+	for _, v := range values {
+		all = append(all, texts(v)...)
+	}
+	return all
+}
+
+// texts are the strings in a JSON value, and the names in its objects.
 func texts(value json.RawMessage) []string {
-	var v any
-	if json.Unmarshal(value, &v) != nil {
+	v, err := decode(value)
+	if err != nil {
 		return nil
 	}
 	var out []string
@@ -201,7 +352,8 @@ func texts(value json.RawMessage) []string {
 				walk(e)
 			}
 		case map[string]any:
-			for _, e := range v {
+			for name, e := range v {
+				out = append(out, name)
 				walk(e)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
@@ -106,7 +107,7 @@ func tornMessages(messages []checkpoint.Message, said []json.RawMessage) string 
 func missing(messages []checkpoint.Message, said []json.RawMessage) int {
 	left := len(said)
 	for _, m := range slices.Backward(messages) {
-		if left > 0 && bytes.Equal(m.Content, said[left-1]) {
+		if left > 0 && sameValue(m.Content, said[left-1]) {
 			left--
 		}
 	}
@@ -120,7 +121,7 @@ func gone(messages []checkpoint.Message, said []json.RawMessage) []int {
 	left := messages
 	for i, part := range slices.Backward(said) {
 		at := len(left) - 1
-		for at >= 0 && !bytes.Equal(left[at].Content, part) {
+		for at >= 0 && !sameValue(left[at].Content, part) {
 			at--
 		}
 		if at < 0 {
@@ -176,6 +177,25 @@ func sameMessage(a, b checkpoint.Message) bool {
 // noted late.
 func sameTurn(a, b checkpoint.Turn) bool {
 	return a.ID == b.ID && a.Number == b.Number && a.Key == b.Key && a.InputHash == b.InputHash && bytes.Equal(a.Reply, b.Reply)
+}
+
+// sameValue reports whether two JSON values mean the same, however they are
+// written: an agent may store an input in another way than it was sent in.
+// Numbers are compared by their text, so that none is rounded into another one.
+func sameValue(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	va, errA := decode(a)
+	vb, errB := decode(b)
+	return errA == nil && errB == nil && reflect.DeepEqual(va, vb)
+}
+
+// decode reads a JSON value, with its numbers as text.
+func decode(value json.RawMessage) (v any, err error) {
+	from := json.NewDecoder(bytes.NewReader(value))
+	from.UseNumber()
+	return v, from.Decode(&v)
 }
 
 // brief is a JSON value as a part of a sentence.

@@ -151,22 +151,34 @@ func TestLeaked(t *testing.T) {
 	}
 	inState := messages()
 	inState.State = json.RawMessage(`{"memory":["so: call Ann at noon!"]}`)
+	asName := messages()
+	asName.State = json.RawMessage(`{"heard":{"my password is tulip":1}}`)
+	between := []json.RawMessage{text("it is in the attic"), text("the key, that is")}
 	for name, c := range map[string]struct {
-		view checkpoint.View
-		want string
+		before, view, alone checkpoint.View
+		mark, want          string
 	}{
-		"nothing":           {messages(), ""},
-		"a message":         {messages(foreign[0]), "my password is tulip"},
-		"in the state":      {inState, "call Ann at noon"},
-		"too short to tell": {messages(text("ok")), ""},
-		"said here as well": {messages(text("hello there")), ""},
+		"nothing":             {},
+		"a message":           {before: messages(foreign[0]), want: "my password is tulip"},
+		"a message, later":    {view: messages(foreign[0]), want: "my password is tulip"},
+		"of a later one":      {view: messages(between[1]), want: "the key, that is"},
+		"before it was said":  {before: messages(between[1])},
+		"in the state":        {before: inState, want: "call Ann at noon"},
+		"a name in the state": {view: asName, want: "my password is tulip"},
+		"its own":             {view: inState, alone: inState},
+		"too short to tell":   {view: messages(text("ok"))},
+		"said here as well":   {view: messages(text("hello there"))},
+		"no mark":             {view: inState, mark: "tulip"},
+		"a mark":              {view: asName, mark: "tulip", want: "tulip"},
 	} {
-		if got, leaks, tells := leaked(foreign, own, c.view); got != c.want || leaks != (c.want != "") || !tells {
-			t.Errorf("%s: found %q, %t, %t, want %q", name, got, leaks, tells, c.want)
+		met := encounter{sample{view: c.view, before: c.before}, append(own, own...), foreign, between}
+		if got, tells := met.leaked(sample{view: c.alone, before: c.alone}, c.mark); got != c.want || !tells {
+			t.Errorf("%s: found %q, %t, want %q", name, got, tells, c.want)
 		}
 	}
-	if _, leaks, tells := leaked(own, own, messages()); leaks || tells {
-		t.Errorf("equal sessions: %t, %t", leaks, tells)
+	same := sample{view: messages(), before: messages()}
+	if found, tells := (encounter{same, append(own, own...), own, own}).leaked(same, ""); found != "" || tells {
+		t.Errorf("equal sessions: %q, %t", found, tells)
 	}
 }
 
@@ -236,11 +248,12 @@ func TestTalk(t *testing.T) {
 		other.Turns[i].Reply = text("in other words")
 		other.Messages[2*i+1].Content = text("in other words")
 	}
-	if string(talk(one)) != string(talk(other)) {
+	talk := func(view checkpoint.View) string { return talkOf(sample{view: view}) }
+	if talk(one) != talk(other) {
 		t.Errorf("%s\n%s", talk(one), talk(other))
 	}
 	other.Messages[1].Content = text("never said")
-	if string(talk(one)) == string(talk(other)) || !strings.Contains(firstDifference(other, one), "message 2") {
+	if talk(one) == talk(other) || !strings.Contains(firstDifference(other, one), "message 2") {
 		t.Errorf("a reply that was changed is not seen: %s", talk(other))
 	}
 }
@@ -258,6 +271,11 @@ func TestParseHold(t *testing.T) {
 	} {
 		if held, _ := parseHold(line, "s", turn.PointBegun); held != want {
 			t.Errorf("%q: %t", line, held)
+		}
+	}
+	for line, want := range map[string]int{"level=INFO msg=draining in_flight=2": 2, "msg=drained in_flight=2": -1, "msg=draining": -1} {
+		if n, ok := parseStopping(line); ok != (want >= 0) || ok && n != want {
+			t.Errorf("%q: %d, %t", line, n, ok)
 		}
 	}
 	if _, id := parseHold("msg=hold point=begun session=s turn=t-1", "s", turn.PointBegun); id != "t-1" {

@@ -22,17 +22,22 @@ type Check struct {
 	Name    string
 	Promise string // the guarantee, as a sentence
 	How     string // what is done to try it
-	Turns   int    // that it sends, at most, besides those of undisturbed sessions
+	Turns   int    // that it sends, at most, besides those that follow and those of allow
 
-	// Undisturbed is how long the sessions are, in turns, that its own is compared
+	// Undisturbed is how long the session is, in turns, that its own is compared
 	// with; 0 when it is compared with none.
 	Undisturbed int
+
+	// Again is how many turns it takes, at most, to make both once more when they
+	// differ.
+	Again int
 
 	run func(context.Context, *scene) error
 }
 
-// Most is how many turns it sends, at most, when it is done alone.
-func (c Check) Most() int { return c.Turns + twins*c.Undisturbed }
+// Most is how many turns it sends, at most, when it is done alone and nothing
+// differs.
+func (c Check) Most() int { return c.Turns + c.Undisturbed }
 
 // Checks are all there are, in the order in which they run: first what every
 // other one relies on.
@@ -67,7 +72,7 @@ func (r *run) check(ctx context.Context, c Check) Result {
 	started := time.Now()
 	s := &scene{run: r, Check: c, result: newResult(c.Name, c.Promise)}
 	if c.Undisturbed > 0 {
-		s.Turns += twins * r.longest // whichever check is the first makes them for all
+		s.Turns += r.longest // whichever check is the first makes it for all
 	}
 	err := s.target.Up(ctx) // an earlier check may have left it in any state
 	if err == nil {
@@ -171,7 +176,7 @@ func (s *scene) mustAnswer(l *ledger, got answer) error {
 		return nil
 	case got.problem == turn.SessionDamaged:
 		return s.broke(Torn, l, "the agent cannot read the session any more: %s", got.detail)
-	case got.failedItself():
+	case got.failedItself(s.TurnTimeout):
 		return fmt.Errorf("the agent's own code failed a turn, and that says nothing of this: %s", got)
 	}
 	return fmt.Errorf("a turn was not answered: %s", got)
@@ -295,11 +300,9 @@ func (s *scene) restart(ctx context.Context) (Change, error) {
 }
 
 // otherInput is one that differs from a given one: another of the agent's own,
-// if there is one.
+// if there is one. Else it is no longer than the given one: a longer one may be
+// more than the agent takes.
 func (s *scene) otherInput(than json.RawMessage) json.RawMessage {
-	differs := func(in json.RawMessage) bool { return string(in) != string(than) }
-	if i := slices.IndexFunc(s.Inputs, differs); i >= 0 {
-		return s.Inputs[i]
-	}
-	return json.RawMessage(`"another input, by flisk verify"`)
+	others := append(slices.Clone(s.Inputs), json.RawMessage("0"), json.RawMessage("1"))
+	return others[slices.IndexFunc(others, func(in json.RawMessage) bool { return !sameValue(in, than) })]
 }

@@ -10,10 +10,6 @@ import (
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 )
 
-// twins is how many undisturbed sessions there are at most: one to compare with,
-// and another one to know what of it is the same every time.
-const twins = 2
-
 // twin is an undisturbed session: it got the inputs of every session in their
 // order, in one process, and nothing was killed or restarted meanwhile.
 type twin struct {
@@ -22,104 +18,122 @@ type twin struct {
 }
 
 // at is what it was after a turn, counted from 1; false when it is not that long.
-func (t twin) at(turn int) (checkpoint.View, bool) {
+func (t twin) at(turn int) (sample, bool) {
 	if turn < 1 || turn > len(t.views) {
-		return checkpoint.View{}, false
+		return sample{}, false
 	}
-	return t.views[turn-1], true
+	at := sample{ledger: t.ledger, view: t.views[turn-1]}
+	if turn > 1 {
+		at.before = t.views[turn-2]
+	}
+	return at, true
 }
 
-// twin returns the i-th undisturbed session, and makes it when there is none
-// yet. The first one must be asked for before the session that is compared with
-// it begins: what changes with time only, and is the same before and after, was
-// the same in between.
-func (s *scene) twin(ctx context.Context, i int) (twin, error) {
-	for len(s.twins) <= i {
-		t := twin{ledger: s.session()}
-		for range s.longest {
-			if _, err := s.turn(ctx, t.ledger); err != nil {
-				return t, err
-			}
-			view, err := s.look(ctx, t.ledger)
-			if err != nil {
-				return t, err
-			}
-			t.views = append(t.views, view)
+// twin returns the undisturbed session of the run, and makes it when there is
+// none yet, as the first session of its process. It must be asked for before the
+// session that is compared with it begins.
+func (s *scene) twin(ctx context.Context) (twin, error) {
+	if s.calm != nil {
+		return *s.calm, nil
+	}
+	if s.sent+s.result.Turns > 0 {
+		if _, err := s.restart(ctx); err != nil {
+			return twin{}, err
 		}
-		s.twins = append(s.twins, t)
 	}
-	return s.twins[i], nil
+	t, err := s.undisturbed(ctx, s.longest)
+	if err == nil {
+		s.calm = &t
+	}
+	return t, err
 }
 
-// likeTwin compares a session that was disturbed with an undisturbed one. What
-// two undisturbed ones do not have in common shows nothing, and the check says
-// so. kept says that every message was seen to stay as it was; by names what the
-// session went through.
-func (s *scene) likeTwin(ctx context.Context, l *ledger, view checkpoint.View, kept bool, by string) error {
-	first, err := s.twin(ctx, 0)
+// undisturbed makes an undisturbed session of so many turns.
+func (s *scene) undisturbed(ctx context.Context, turns int) (twin, error) {
+	t := twin{ledger: s.session()}
+	for range turns {
+		if _, err := s.turn(ctx, t.ledger); err != nil {
+			return t, err
+		}
+		view, err := s.look(ctx, t.ledger)
+		if err != nil {
+			return t, err
+		}
+		t.views = append(t.views, view)
+	}
+	return t, nil
+}
+
+// likeTwin compares a session that was disturbed with the undisturbed one. What
+// differs by chance shows nothing, and the check says so. kept says that every
+// message was seen to stay as it was; by names what the session went through, and
+// again makes another one that goes through the same.
+func (s *scene) likeTwin(ctx context.Context, own sample, kept bool, by string, again func(context.Context) (sample, error)) error {
+	first, err := s.twin(ctx)
 	if err != nil {
 		return err
 	}
-	one, ok := first.at(view.Turn)
+	turns := own.view.Turn
+	other, ok := first.at(turns)
 	if !ok {
-		return fmt.Errorf("the session is at turn %d, and an undisturbed one has %s", view.Turn, count(len(first.views), "turn"))
+		return fmt.Errorf("the session is at turn %d, and an undisturbed one has %s", turns, count(len(first.views), "turn"))
 	}
-	sameTalk, sameState := bytes.Equal(talk(one), talk(view)), bytes.Equal(one.State, view.State)
-	if sameTalk && sameState {
+	p := pairs{calm: []sample{other}, upset: []sample{own}}
+	otherState, otherTalk := p.differ(stateOf), p.differ(talkOf)
+	if !otherState && !otherTalk {
 		s.saw("its messages and state are those of a session without %s", by)
 		return nil
 	}
-	second, err := s.twin(ctx, 1)
+	undisturbed := func(ctx context.Context, round int) (sample, error) {
+		// Whatever a process has done before must show among these, too.
+		if round%2 == 1 {
+			if _, err := s.restart(ctx); err != nil {
+				return sample{}, err
+			}
+		}
+		t, err := s.undisturbed(ctx, turns)
+		one, _ := t.at(turns)
+		return one, err
+	}
+	err = s.repeat(ctx, &p, undisturbed, again, func() bool {
+		return otherState && p.differ(stateOf) || otherTalk && (p.differ(talkOf) || !kept && p.lack() != "")
+	})
 	if err != nil {
 		return err
 	}
-	two, _ := second.at(view.Turn) // as long as the first
 	switch {
-	case sameState:
-	case bytes.Equal(one.State, two.State):
-		return s.broke(Lost, l, "after %s its state is %s, and without it %s", by, brief(view.State), brief(one.State))
+	case !otherState:
+	case p.differ(stateOf):
+		return s.repeated(Lost, p, "after %s its state is %s, and without it %s", by, brief(own.view.State), brief(other.view.State))
 	default:
-		s.saw("its state could not be checked: it differs already between two sessions without %s", by)
+		s.saw("its state could not be checked: %s", p.why(stateOf, by))
 	}
 	switch {
-	case sameTalk:
-	case bytes.Equal(talk(one), talk(two)):
-		return s.broke(Lost, l, "after %s its messages are not those of a session without it: %s", by, firstDifference(view, one))
+	case !otherTalk:
+	case p.differ(talkOf):
+		return s.repeated(Lost, p, "after %s its messages are not those of a session without it: %s", by, firstDifference(own.view, other.view))
 	case kept:
 		s.saw("every message stayed as it was")
 	default:
-		if what := s.saidOnlyIn(l, view, first, second); what != "" {
-			return s.broke(Lost, l, "after %s %s, and without it it is", by, what)
+		if what := p.lack(); what != "" {
+			return s.repeated(Lost, p, "after %s %s, and without it it is", by, what)
 		}
-		s.saw("its own messages could not be checked: they differ already between two sessions without %s", by)
+		s.saw("its own messages could not be checked: %s", p.why(talkOf, by))
 	}
 	return nil
 }
 
-// saidOnlyIn is what both undisturbed sessions have among their messages and
-// this one has not; "" when there is nothing.
-func (s *scene) saidOnlyIn(l *ledger, view checkpoint.View, twins ...twin) string {
-	for _, i := range gone(view.Messages, said(l, view)) {
-		also := slices.ContainsFunc(twins, func(t twin) bool {
-			other, _ := t.at(view.Turn)
-			return slices.Contains(gone(other.Messages, said(t.ledger, other)), i)
-		})
-		if !also {
-			return fmt.Sprintf("the %s of turn %d is not among its messages", []string{"input", "reply"}[i%2], i/2+1)
-		}
-	}
-	return ""
-}
-
-// talk is a session's messages as JSON, each reply of a turn as its number
+// talkOf is a session's messages as JSON, each reply of a turn as its number
 // alone: what an agent replied is not judged.
-func talk(view checkpoint.View) []byte {
-	text, err := json.Marshal(withoutReplies(view))
+func talkOf(s sample) string {
+	text, err := json.Marshal(withoutReplies(s.view))
 	if err != nil {
 		panic(err) // what was read as JSON is JSON
 	}
-	return text
+	return string(text)
 }
+
+func stateOf(s sample) string { return string(s.view.State) }
 
 func withoutReplies(view checkpoint.View) []checkpoint.Message {
 	messages := slices.Clone(view.Messages)

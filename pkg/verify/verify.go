@@ -28,6 +28,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 // Options configure a verification. Agent, Nonce and Inputs are required.
@@ -35,12 +37,17 @@ type Options struct {
 	Agent  string
 	Nonce  string            // what the agent's FLISK_VERIFY says
 	Inputs []json.RawMessage // compact JSON; used in turn, again and again
-	Only   []string          // names of checks; none is all
+	Only   []string          // names of checks; none is all, and then the report also names what is never checked
 	Seed   uint64            // of everything that is drawn by lot
 
-	// Hold is how long a drain must wait for a turn; 0 is 3 s. Drain is the
+	// Hold is how long a drain must wait for a turn; 0 is 3 s, and it is no more
+	// than half of TurnTimeout, after which nobody waits behind it. Drain is the
 	// agent's budget for it, and must be longer; 0 is 20 s.
 	Hold, Drain time.Duration
+
+	// TurnTimeout is how long the agent lets a turn run; 0 is the default of
+	// [turn.Env].
+	TurnTimeout time.Duration
 
 	// Keep is the directory below which evidence of what is broken is kept. With
 	// "" nothing is.
@@ -74,18 +81,19 @@ func Select(names []string) ([]Check, error) {
 	}), nil
 }
 
-// Turns is how many turns the checks send together, at most. Run never sends
-// more. It is less than the sum of [Check.Most]: the undisturbed sessions are
-// those of all checks.
+// Turns is how many turns the checks send together, at most, as long as no
+// session differs from an undisturbed one; to tell such a difference from chance,
+// and to try again, Run sends up to [SpareTurns] more. It is less than the sum of [Check.Most]: the
+// undisturbed session is that of all checks.
 func Turns(checks []Check) int {
-	n := twins * longest(checks)
+	n := longest(checks)
 	for _, c := range checks {
 		n += c.Turns
 	}
 	return n
 }
 
-// longest is how many turns an undisturbed session needs for all of the checks.
+// longest is how many turns the undisturbed session needs for all of the checks.
 func longest(checks []Check) int {
 	n := 0
 	for _, c := range checks {
@@ -103,6 +111,8 @@ func longest(checks []Check) int {
 // when one of them is broken.
 func Run(ctx context.Context, target Target, o Options) (Report, error) {
 	o.Hold, o.Drain = cmp.Or(o.Hold, DefaultHold), cmp.Or(o.Drain, DefaultDrain)
+	o.TurnTimeout = cmp.Or(o.TurnTimeout, turn.DefaultEnv().TurnTimeout)
+	o.Hold = min(o.Hold, o.TurnTimeout/2)
 	checks, err := Select(o.Only)
 	if err != nil {
 		return Report{}, err
@@ -112,7 +122,8 @@ func Run(ctx context.Context, target Target, o Options) (Report, error) {
 	}
 	started := time.Now()
 	r := &run{
-		Options: o, target: target, lot: rand.New(rand.NewPCG(o.Seed, 0)), client: newClient(o.Agent), longest: longest(checks),
+		Options: o, target: target, lot: rand.New(rand.NewPCG(o.Seed, 0)), client: newClient(o.Agent),
+		longest: longest(checks), spare: SpareTurns,
 	}
 	report := Report{Agent: o.Agent, Seed: o.Seed}
 	if err := target.Up(ctx); err != nil {
@@ -134,7 +145,7 @@ func Run(ctx context.Context, target Target, o Options) (Report, error) {
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err == nil {
+	if err == nil && len(o.Only) == 0 {
 		report.Checks = append(report.Checks, NeverChecked()...)
 	}
 	report.conclude(r, time.Since(started))
@@ -160,8 +171,10 @@ type run struct {
 	lot    *rand.Rand // used by the goroutine of Run only
 	sent   int
 
-	longest int    // turns of an undisturbed session
-	twins   []twin // that were made so far
+	longest int   // turns of the undisturbed session
+	calm    *twin // it, once it is made
+	spare   int   // turns that are left to tell a difference from chance
+	proven  bool  // one was told from chance
 }
 
 // input is that of a turn, counted from 1. It is the same in every session, so

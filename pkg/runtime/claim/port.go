@@ -17,20 +17,25 @@ import (
 // Address is where a gateway listens, "host:port".
 func Address(g stack.Gateway) string { return net.JoinHostPort(g.Bind, strconv.Itoa(g.Port)) }
 
+// OtherPort is what always helps against a port that cannot be had.
+const OtherPort = "set gateway.port in flisk.yaml to a free one"
+
 // Listen opens the gateway's listener, or says in words why that cannot be. It
-// is also how a port is checked: whoever asks closes it again.
+// is also how a port is checked: whoever asks closes it again. The error of a port
+// that is in use wraps EADDRINUSE.
 func Listen(g stack.Gateway) (net.Listener, error) {
 	ln, err := net.Listen("tcp", Address(g))
-	const hint = "set gateway.port in flisk.yaml to a free one"
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		holder, stop := byHolder(g.Port), "stop that, or "
 		if holder == "" {
 			stop = fmt.Sprintf("find out who has it (lsof -i :%d, perhaps as root), or ", g.Port)
 		}
-		return nil, fault.New(fault.Environment, stop+hint, "port %d is in use%s", g.Port, holder)
+		f := fault.New(fault.Environment, stop+OtherPort, "port %d is in use%s", g.Port, holder)
+		f.Err = err
+		return nil, f
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fault.New(fault.Environment, hint+", 1024 or above", "port %d may not be used by this user: %w", g.Port, err)
+		return nil, fault.New(fault.Environment, OtherPort+", 1024 or above", "port %d may not be used by this user: %w", g.Port, err)
 	case err != nil:
 		return nil, fault.New(fault.Environment, "see gateway.bind and gateway.port in flisk.yaml", "cannot listen on %s: %w", Address(g), err)
 	}

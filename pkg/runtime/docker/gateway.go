@@ -119,7 +119,7 @@ func (a *apply) startOnPort(ctx context.Context, id string) error {
 	}
 	// The engine forwards it without a listener that could be seen here.
 	_ = ln.Close() // it was only a question
-	return fault.New(fault.Environment, "stop that (docker ps shows its container), or set gateway.port in flisk.yaml to a free one",
+	return fault.New(fault.Environment, "stop that (docker ps shows its container), or "+claim.OtherPort,
 		"port %d is in use: %w", a.d.o.Stack.Gateway.Port, err)
 }
 

@@ -114,7 +114,7 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 	}
 	switch s.Do {
 	case runtime.Build:
-		return a.d.build(ctx, a.p, a.target.agent(s.Agent))
+		return a.build(ctx, a.target.agent(s.Agent))
 	case runtime.StartGateway:
 		return a.startGateway(ctx)
 	case runtime.Start:
@@ -127,6 +127,16 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 		return a.stopGateway(ctx)
 	}
 	return fmt.Errorf("the process runtime has no action %q", s.Do)
+}
+
+// build says also that a build that fails costs nothing, where there is something
+// to lose.
+func (a *apply) build(ctx context.Context, agent targetAgent) error {
+	err := a.d.build(ctx, a.p, agent)
+	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind == fault.Failed && f.Hint != "" && len(a.present) > 0 {
+		f.Hint += "; what ran before still runs"
+	}
+	return err
 }
 
 func (a *apply) startGateway(ctx context.Context) error {

@@ -17,13 +17,13 @@ func TestBurstIsToldOnceInAWhile(t *testing.T) {
 		}
 		return at
 	}
-	if at := told(1050, "exit status 1", time.Second); !slices.Equal(at, []int{1, 2, 3, 10, 100, 1000}) {
+	if at := told(1050, "exit code 1", time.Second); !slices.Equal(at, []int{1, 2, 3, 10, 100, 1000}) {
 		t.Errorf("told of the ends %v", at)
 	}
-	if at := told(4, "exit status 2", time.Second); !slices.Equal(at, []int{1, 2, 3}) {
+	if at := told(4, "exit code 2", time.Second); !slices.Equal(at, []int{1, 2, 3}) {
 		t.Errorf("told of the ends %v that are others", at)
 	}
-	if at := told(5, "exit status 2", calm); len(at) != 5 {
+	if at := told(5, "exit code 2", calm); len(at) != 5 {
 		t.Errorf("told of the ends %v after long lives", at)
 	}
 	b = burst{exit: "x", ends: 9}

@@ -134,7 +134,8 @@ func (c *child) reap(out *os.File, output func(string)) {
 	read.Wait()
 	late.Stop()
 	_ = out.Close() // only read
-	c.exit, c.how = c.cmd.ProcessState.String(), exitOf(c.cmd.ProcessState)
+	c.how = exitOf(c.cmd.ProcessState)
+	c.exit = c.how.String() // in the words of every other place, not of os.ProcessState
 	if c.cmd.ProcessState == nil {
 		c.exit = err.Error()
 	}

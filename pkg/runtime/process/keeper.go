@@ -310,6 +310,8 @@ func (k *keeper) observe() runtime.Replica {
 	}
 	if k.loop.failures > 0 && (k.state == runtime.Failing || k.state == runtime.Starting) {
 		r.State, r.Detail = runtime.Failing, k.loop.String()
+	} else if k.state == runtime.Starting && k.exit != "" {
+		r.Detail = "it had been ready, and ended (" + k.exit + ")"
 	}
 	return r
 }

@@ -203,7 +203,7 @@ func TestC12_TheGatewayLetsGoBeforeSIGTERM(t *testing.T) {
 	eventually(t, "the agent to start", func() bool { return said("started") })
 	k.stop(0)
 	<-ended
-	if !said("let go") || !said("terminated") || k.lastExit() != "exit status 0" {
+	if !said("let go") || !said("terminated") || k.lastExit() != "exit code 0" {
 		data, _ := os.ReadFile(log.path)
 		t.Errorf("it ended with %s and wrote:\n%s", k.lastExit(), data)
 	}

@@ -107,7 +107,7 @@ func TestC25_ReplacedUnderLoad(t *testing.T) {
 			t.Errorf("replica: %+v", bot)
 		}
 	}
-	if !strings.Contains(r.p.String(), "end stop bot-1 (old): exit status 0") {
+	if !strings.Contains(r.p.String(), "end stop bot-1 (old): exit code 0") {
 		t.Errorf("the old replica did not exit 0:\n%s", r.p)
 	}
 	t.Logf("%d turns, %v", l.sent.Load(), l.code)
@@ -276,7 +276,7 @@ func TestC25_KilledAgentComesBack(t *testing.T) {
 	if after.State != runtime.Ready || after.PID != killed[0].After.PID || after.Start != killed[0].After.Start || after.Restarts != 1 || after.Generation != 1 {
 		t.Errorf("replica: %+v", after)
 	}
-	r.logged("bot", "[flisk] ended (signal: killed); starting it again")
+	r.logged("bot", "[flisk] ended (signal 9 (killed)); starting it again")
 	if report := r.up(); report.Changed {
 		t.Error("up after a restart changed something")
 	}
@@ -323,7 +323,7 @@ func TestAnAgentThatStopsGettingReadyBacksOff(t *testing.T) {
 	}
 	eventually(t, "the failure to be seen", func() bool {
 		bot := r.replica()
-		return bot.State == runtime.Failing && bot.Restarts >= 2 && strings.Contains(bot.Detail, "(exit status 9)") &&
+		return bot.State == runtime.Failing && bot.Restarts >= 2 && strings.Contains(bot.Detail, "(exit code 9)") &&
 			strings.Contains(bot.Detail, ` times in a row; the last that it wrote: "broken"`)
 	})
 	r.once("bot", "ended before it was ready")

@@ -51,14 +51,19 @@ func (l loop) String() string {
 }
 
 // noteLoop tells the log of a loop once, and again when it ends in another way:
-// a line a restart would drown what the agent says.
+// a line a restart would drown what the agent says. That it goes on is said at
+// the second end: after the first one, a command that waits for it gives up and
+// stops it.
 func (k *keeper) noteLoop() {
 	k.mu.Lock()
-	exit, news := k.loop.exit, k.loop.said != k.loop.exit
+	exit, news, goesOn := k.loop.exit, k.loop.said != k.loop.exit, k.loop.failures == 2
 	k.loop.said = exit
 	k.mu.Unlock()
 	if news {
-		k.note("ended before it was ready (" + exit + "); it is started again and again, with pauses of up to " + lastBackoff.String())
+		k.note("ended before it was ready (" + exit + ")")
+	}
+	if goesOn {
+		k.note("does not get ready; it is started again and again, with pauses of up to " + lastBackoff.String())
 	}
 }
 

@@ -130,15 +130,15 @@ func (d *Driver) refuseOther(l look) error {
 		return nil
 	}
 	return fault.New(fault.Environment,
-		fmt.Sprintf("run this one beside it, with conversations of its own: flisk up --instance NAME; or stop the other: %s", d.downOf(l.answer.Serve.Dir)),
+		fmt.Sprintf("run this one beside it, with conversations of its own: flisk up --instance NAME; or stop the other: %s", downOf(l.answer.Serve.Dir, d.o.Stack.Instance)),
 		"this project (id %s) runs from another directory, %q", d.o.Stack.ID, l.answer.Serve.Dir)
 }
 
-// downOf is the command that stops what runs from another directory.
-func (d *Driver) downOf(dir string) string {
+// downOf is the command that stops what runs from a directory.
+func downOf(dir, instance string) string {
 	command := fmt.Sprintf("flisk -C %q", dir)
-	if d.o.Stack.Instance != "" {
-		command += " --instance " + d.o.Stack.Instance
+	if instance != "" {
+		command += " --instance " + instance
 	}
 	return command + " down"
 }

@@ -69,7 +69,7 @@ func (d *Driver) startSupervisor(ctx context.Context) error {
 		if !errors.Is(err, io.EOF) {
 			return err
 		}
-		return fault.New(fault.Failed, "see "+output.Name(), "the gateway's process ended before it was ready (%s)", cmd.ProcessState)
+		return fault.New(fault.Failed, "see "+output.Name(), "the gateway's process ended before it was ready (%s)", exitOf(cmd.ProcessState))
 	}
 	// It outlives this process, or this process sees to its end in Down, where
 	// it is reaped by number.

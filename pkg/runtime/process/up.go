@@ -180,7 +180,7 @@ func (d *Driver) checkPort(ctx context.Context, l look) error {
 			return ln.Close()
 		}
 		if !l.exists || l.answer != nil || time.Since(began) > closeTime {
-			return err
+			return d.nameProject(err)
 		}
 		select {
 		case <-ctx.Done():

@@ -46,7 +46,7 @@ func TestC20_UpTurnDown(t *testing.T) {
 	}
 	mustBeGone(t, agent)
 	mustBeGone(t, supervisor)
-	if !strings.Contains(r.p.String(), "end stop bot-1: exit status 0") {
+	if !strings.Contains(r.p.String(), "end stop bot-1: exit code 0") {
 		t.Errorf("the agent did not exit 0:\n%s", r.p)
 	}
 	if o := r.observe(); o.Running || len(o.Replicas) > 0 || len(o.Stale) > 0 {
@@ -80,7 +80,7 @@ func TestC20_AnAgentThatExitsFailsAtOnce(t *testing.T) {
 	r.mode(modeExit)
 	_, err := r.driver().Up(t.Context(), r.p)
 	f, ok := asFault(err)
-	if !ok || f.Kind != fault.Failed || !strings.Contains(f.Message, "bot-1 ended before it was ready (exit status 7)") ||
+	if !ok || f.Kind != fault.Failed || !strings.Contains(f.Message, "bot-1 ended before it was ready (exit code 7)") ||
 		!strings.Contains(f.Detail, "the model key is missing") {
 		t.Errorf("up: %+v", f)
 	}
@@ -254,7 +254,7 @@ func TestStepsSayWhich(t *testing.T) {
 	if _, err := r.driver().Up(t.Context(), r.p); err == nil {
 		t.Error("an agent that exits got ready")
 	}
-	if got := r.p.String(); !strings.Contains(got, "end start bot-1: exit status 7 after ") || strings.Contains(got, "stop bot-1") {
+	if got := r.p.String(); !strings.Contains(got, "end start bot-1: exit code 7 after ") || strings.Contains(got, "stop bot-1") {
 		t.Errorf("a replacement that exits:\n%s", got)
 	}
 	r.p, r.o.Env = &progress{}, env
