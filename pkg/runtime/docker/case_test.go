@@ -382,3 +382,35 @@ func TestExamineWithoutEngine(t *testing.T) {
 	_, err = d.Up(t.Context(), &runtimetest.Progress{})
 	mustFault(t, err, fault.Environment, "/nowhere/docker.sock")
 }
+
+// TestDockerfileWhenTheOverrideSaysHow: an agent whose build was changed by hand
+// is built as that says, and not from its program alone.
+func TestDockerfileWhenTheOverrideSaysHow(t *testing.T) {
+	t.Parallel()
+	program, err := os.ReadFile(suiteProgram.Path(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := make(chan dockertest.BuildRequest, 1)
+	p, fake := onFake(t, dockertest.Options{Build: func(r dockertest.BuildRequest) (dockertest.BuildResult, error) {
+		built <- r
+		return dockertest.BuildResult{Log: "a step", Program: program}, nil
+	}})
+	write(t, filepath.Join(p.Setup.Stack.Dir, "Dockerfile"), "FROM scratch\n")
+	write(t, filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml"), "services: {bot: {build: {target: small}}}\n")
+	p.Up()
+	if a := p.MustTurn("s1", "a"); a.Turn != 1 {
+		t.Errorf("the turn: %+v", a)
+	}
+	if r := <-built; r.Query.Get("target") != "small" || len(r.Files["Dockerfile"]) == 0 {
+		t.Errorf("the build: %v", r.Query)
+	}
+	if !strings.Contains(p.P.String(), "a step") {
+		t.Errorf("the output of the build is not shown:\n%s", p.P)
+	}
+	fake.ResetCalls()
+	p.Restart()
+	if ops := fake.Ops(); slices.Contains(ops, "ImageBuild") {
+		t.Errorf("a restart builds what is there: %v", ops)
+	}
+}

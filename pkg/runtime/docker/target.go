@@ -176,8 +176,22 @@ func (d *Driver) wantedAgent(service composefile.Service, a stack.Agent, volumeI
 	return wantedAgent{
 		wanted: wanted{service, hash}, Agent: a, code: code, named: named,
 		program: d.place.agentProgram(a.Name, code, arch),
-		plain:   service.Build != nil && service.Build.Target == "" && service.Build.Dockerfile == "Dockerfile" && len(service.Build.Args) == 1,
+		plain:   plainBuild(service, d.o.Stack, a),
 	}, nil
+}
+
+// plainBuild reports whether nothing of an override says how an agent is built:
+// then its program says all, and needs no Dockerfile.
+func plainBuild(service composefile.Service, s stack.Stack, a stack.Agent) bool {
+	b := service.Build
+	rel, err := filepath.Rel(s.Dir, a.Dir)
+	if b == nil || err != nil || b.Target != "" || b.Dockerfile != "Dockerfile" || b.Context != s.Dir || len(b.Args) != 1 {
+		return false
+	}
+	for _, dir := range b.Args { // the one that says where the main package is
+		return dir != nil && filepath.Clean(filepath.FromSlash(*dir)) == rel
+	}
+	return false
 }
 
 func pointers(env map[string]string) map[string]*string {

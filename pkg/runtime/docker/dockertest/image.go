@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	api "github.com/docker/docker/api/types/container"
@@ -342,7 +343,7 @@ func (e *Engine) imageBuild(w http.ResponseWriter, r *http.Request) error {
 	sum := sha256.Sum256(append(raw, built.Program...))
 	img := &image{id: "sha256:" + hex.EncodeToString(sum[:]), config: config, size: int64(len(built.Program)), created: stamp(time.Now()), root: e.newDir()}
 	if built.Program != nil {
-		if err := os.WriteFile(filepath.Join(img.root, "agent"), built.Program, 0o755); err != nil {
+		if err := writeProgram(filepath.Join(img.root, "agent"), built.Program); err != nil {
 			return stream.fail(err)
 		}
 	}
@@ -461,11 +462,26 @@ func unpack(r io.Reader, dir string) error {
 	}
 }
 
+// writeProgram writes a program that was built.
+func writeProgram(name string, program []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(name, program, 0o755)
+}
+
+// writeFile writes what may be a program. No process is started meanwhile: it
+// would hold the file open for writing, and the program could not be started.
 func writeFile(root *os.Root, name string, r io.Reader, mode fs.FileMode) error {
+	content, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	f, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, r)
+	_, err = f.Write(content)
 	return errors.Join(err, f.Close())
 }

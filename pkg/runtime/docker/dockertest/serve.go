@@ -80,6 +80,13 @@ func (e *Engine) Fail(f Failure) {
 	e.failures = append(e.failures, &f)
 }
 
+// Forgive takes back the failures that hit nothing so far.
+func (e *Engine) Forgive() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.failures = nil
+}
+
 // failure is the one that hits this request, if there is one. e.mu is held.
 func (e *Engine) failure(c Call) *Failure {
 	var hit *Failure
