@@ -94,7 +94,7 @@ func checkUnambiguous(raw json.RawMessage) error {
 		return fmt.Errorf("the escape at byte %d is one half of a surrogate pair", i)
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // 1e400 is JSON, and no float64
+	dec.UseNumber()            // 1e400 is JSON, and no float64
 	var open []map[string]bool // of each enclosing object its keys so far; nil for an array
 	key := false               // a key comes next, if an object is open
 	for {
