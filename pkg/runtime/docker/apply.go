@@ -261,7 +261,7 @@ func (a *apply) untilReady(ctx context.Context, ref runtime.Ref, id string, fres
 			restarts = c.RestartCount // only an exit from now on counts
 		}
 		if fresh && !c.State.Running || c.State.Status == "exited" || c.RestartCount > restarts || fresh && c.State.Restarting {
-			exit := endWords(c.State.ExitCode)
+			exit := exitOf(c.State.ExitCode).String()
 			return exit, a.unready(ctx, ref, id, "ended before it was ready ("+exit+")")
 		}
 		if c.State.Running && !c.State.Restarting {
@@ -355,7 +355,7 @@ func (d *Driver) halt(ctx context.Context, e *engine, id string) (exit runtime.E
 	began := time.Now()
 	code, err := e.stopContainer(ctx, id, d.o.Force)
 	exit = exitOf(code)
-	detail = endWords(code) + " after " + span(time.Since(began))
+	detail = exitOf(code).String() + " after " + span(time.Since(began))
 	if exit.Signal != 0 {
 		detail = "killed after " + span(time.Since(began)) + "; what it had not committed is lost"
 	}

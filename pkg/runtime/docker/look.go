@@ -237,7 +237,7 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 	r.Started, _ = time.Parse(time.RFC3339Nano, c.State.StartedAt) // the zero time is "not known"
 	switch {
 	case !c.runs():
-		r.State, r.Detail = runtime.Failing, "its container has stopped ("+endWords(c.State.ExitCode)+"); flisk up replaces it"
+		r.State, r.Detail = runtime.Failing, "its container has stopped ("+exitOf(c.State.ExitCode).String()+"); flisk up replaces it"
 		return r, nil
 	case c.State.Restarting:
 		r.State, r.PID = runtime.Failing, 0
@@ -282,14 +282,6 @@ func exitOf(code int) runtime.Exit {
 		return runtime.Exit{Code: -1, Signal: killedCode - signalled}
 	}
 	return runtime.Exit{Code: code}
-}
-
-// endWords is how a container's process ended, in the words of the other runtime.
-func endWords(code int) string {
-	if exit := exitOf(code); exit.Signal != 0 {
-		return "signal: " + exit.Signal.String()
-	}
-	return fmt.Sprintf("exit status %d", code)
 }
 
 // isReady asks through the gateway where only this container can answer there,

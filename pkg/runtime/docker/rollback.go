@@ -81,7 +81,7 @@ func (a *apply) undo(ctx context.Context, c seen) error {
 	defer timer.Stop()
 	began := time.Now()
 	code, err := a.e.stopContainer(ctx, c.ID, force)
-	end(endWords(code)+" after "+span(time.Since(began)), err)
+	end(exitOf(code).String()+" after "+span(time.Since(began)), err)
 	if err != nil {
 		return err
 	}

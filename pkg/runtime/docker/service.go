@@ -85,7 +85,7 @@ func (a *apply) runService(ctx context.Context, w wanted) error {
 			if c.State.ExitCode == 0 && !c.State.Restarting && c.RestartCount == 0 {
 				return nil // it had something to do, and did it
 			}
-			return a.serviceFailed(ctx, w, id, "ended ("+endWords(c.State.ExitCode)+")")
+			return a.serviceFailed(ctx, w, id, "ended ("+exitOf(c.State.ExitCode).String()+")")
 		case c.State.Health == nil || c.State.Health.Status == container.Healthy || c.State.Health.Status == container.NoHealthcheck:
 			return nil
 		case c.State.Health.Status == container.Unhealthy:

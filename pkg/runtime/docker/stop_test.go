@@ -23,7 +23,7 @@ func TestC11_IdleDown(t *testing.T) {
 		began := time.Now()
 		p.Down()
 		took := time.Since(began)
-		if took > 10*time.Second || !strings.Contains(p.P.String(), "end stop bot-1: exit status 0") {
+		if took > 10*time.Second || !strings.Contains(p.P.String(), "end stop bot-1: exit code 0") {
 			t.Errorf("down took %s:\n%s", took, p.P)
 		}
 		t.Logf("an idle down took %d ms", took.Milliseconds())

@@ -271,7 +271,7 @@ func testBroken(t *testing.T, place Place) {
 	p.Setup.Stack.Agents[0].Env = []string{"MODE=exit"}
 	began := time.Now()
 	_, err := p.Driver().Up(t.Context(), p.P)
-	isFault(t, err, fault.Failed, "bot-1 ended before it was ready", "exit status 7")
+	isFault(t, err, fault.Failed, "bot-1 ended before it was ready", "exit code 7")
 	if f, ok := asFault(err); !ok || !strings.Contains(f.Detail, "the model key is missing") {
 		t.Errorf("the fault does not have the agent's last words: %+v", f)
 	}

@@ -25,7 +25,7 @@ func (e *Engine) execCreate(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &options); err != nil {
 		return err
 	}
-	if options.Tty || options.AttachStdin || options.Privileged || options.Detach {
+	if options.Tty || options.AttachStdin || options.Privileged {
 		return notPlayed("these options of exec")
 	}
 	e.mu.Lock()
