@@ -52,6 +52,7 @@ var goEnv = sync.OnceValues(func() (map[string]string, error) {
 //	hold NAME                listen on a free port, put it into NAME
 //	free PORT                nobody listens on the port
 //	await PATTERN            wait until a file matches
+//	vanish PATTERN           wait until no file does
 //	none PATTERN             no file matches
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -92,7 +93,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scriptCode, "pid": scriptPID, "sigkill": scriptKill, "gone": scriptGone,
-			"port": scriptPort, "hold": scriptHold, "free": scriptFree, "await": scriptAwait, "none": scriptNone,
+			"port": scriptPort, "hold": scriptHold, "free": scriptFree, "await": scriptAwait, "vanish": scriptVanish, "none": scriptNone,
 		},
 	})
 }
@@ -224,7 +225,18 @@ func matches(ts *testscript.TestScript, args []string) []string {
 }
 
 func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
-	within(ts, time.Minute, args[0], func() bool { return len(matches(ts, args)) > 0 != neg })
+	if neg {
+		ts.Fatalf("await cannot be negated")
+	}
+	within(ts, time.Minute, args[0], func() bool { return len(matches(ts, args)) > 0 })
+}
+
+// scriptVanish is await for the opposite: what ends by itself takes its time.
+func scriptVanish(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("vanish cannot be negated")
+	}
+	within(ts, time.Minute, "no "+args[0], func() bool { return len(matches(ts, args)) == 0 })
 }
 
 func scriptNone(ts *testscript.TestScript, neg bool, args []string) {
