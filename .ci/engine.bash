@@ -64,6 +64,7 @@ install_engine() {
 }
 
 stop_engine() {
+	local failed=$?
 	if [ -z "$engine_pid" ]; then
 		return
 	fi
@@ -75,6 +76,8 @@ stop_engine() {
 	done
 	kill -KILL "$engine_pid" 2>/dev/null || true
 	wait "$engine_pid" || true
-	rm -f "$engine_log"
+	if [ "$failed" = 0 ]; then
+		rm -f "$engine_log"
+	fi
 	engine_pid=
 }
