@@ -22,6 +22,7 @@ const (
 	labelSettings   = "dev.flisk.settings"      // identifies the settings; tells nothing of them
 	labelReader     = "dev.flisk.reader"        // of a container that is there to look at a volume, and never runs
 	labelRoom       = "dev.flisk.room"          // where the owner of a stack is that is made to be thrown away
+	labelRoomView   = "dev.flisk.room-view"     // which file system that directory is in: see roomView
 	labelInputs     = "dev.flisk.inputs"        // of an image: hash of all that it was made from
 )
 
@@ -52,7 +53,7 @@ func (d *Driver) ourLabels() map[string]string {
 		labels[labelInstance] = d.o.Stack.Instance
 	}
 	if d.o.Room != "" {
-		labels[labelRoom] = d.o.Room
+		labels[labelRoom], labels[labelRoomView] = d.o.Room, roomView()
 	}
 	return labels
 }

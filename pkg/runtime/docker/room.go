@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"os"
 	"slices"
 
 	"github.com/docker/docker/api/types/container"
@@ -17,8 +18,20 @@ type LeftRoom struct {
 	Dir  string // of its project; "" when no container says
 }
 
-// LeftRooms lists the stacks on the engine that were made with [Options.Room],
-// whether their owners are there or not. It changes nothing.
+// roomView names the file systems that this process sees: one that is in a
+// container beside it, and uses the same engine, has other directories of the
+// same names. It is "" where there is only one view.
+func roomView() string {
+	view, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return ""
+	}
+	return view
+}
+
+// LeftRooms lists the stacks on the engine that were made with [Options.Room] by
+// somebody who sees the same directories, whether their owners are there or not.
+// It changes nothing.
 func LeftRooms(ctx context.Context, s Surroundings) ([]LeftRoom, error) {
 	endpoint, err := Resolve(s)
 	if err != nil {
@@ -35,7 +48,7 @@ func LeftRooms(ctx context.Context, s Surroundings) ([]LeftRoom, error) {
 	add := func(labels map[string]string) {
 		l := LeftRoom{labels[labelProject], labels[composeProject], labels[labelRoom], labels[composeDir]}
 		known := slices.ContainsFunc(found, func(other LeftRoom) bool { return other.ID == l.ID })
-		if l.ID != "" && l.Room != "" && !known {
+		if l.ID != "" && l.Room != "" && labels[labelRoomView] == roomView() && !known {
 			found = append(found, l)
 		}
 	}
