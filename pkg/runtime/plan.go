@@ -41,6 +41,7 @@ type Action string
 // The actions, in the order in which a whole `up` and `down` meets them.
 const (
 	Build        Action = "build"         // make Agent's program from its present source
+	Pull         Action = "pull"          // get the image of Service, which is missing: nothing is stopped before it is there
 	StartService Action = "start service" // and wait until it runs, or is healthy where it can say so
 	StopService  Action = "stop service"  // and remove what it ran in; its volumes stay
 	StartGateway Action = "start gateway" // and whatever keeps replicas alive
@@ -57,7 +58,7 @@ const (
 type Step struct {
 	Do         Action
 	Agent      string // for Build, Start, Await, Confirm and Stop
-	Service    string // for StartService and StopService
+	Service    string // for Pull, StartService and StopService
 	Replica    string // for Start, Await and Stop: its name
 	Generation int    // for Start, Await and Stop
 	Serve      []Ref  // for Switch

@@ -34,7 +34,9 @@ type apply struct {
 	volume    volumeState
 	rest      []tagged // names of images that this plan took away from others
 
-	swapped    *seen // the gateway that was stopped for another one
+	swapped    *seen             // the gateway that was stopped for another one
+	made       map[string]string // containers of services that are made and not started, by service
+	paused     []seen            // services that were stopped for others, in the order of their stops
 	volumeMade bool
 
 	mu       sync.Mutex
@@ -56,7 +58,7 @@ type tagged struct{ tag, was string }
 func newApply(c course, p runtime.Progress) *apply {
 	a := &apply{
 		d: c.d, e: c.look.e, p: p, course: c, target: c.target, volume: c.volume,
-		before: map[string]bool{}, wires: map[string]bool{}, running: map[runtime.Ref]string{}, started: map[runtime.Ref]opening{},
+		before: map[string]bool{}, made: map[string]string{}, wires: map[string]bool{}, running: map[runtime.Ref]string{}, started: map[runtime.Ref]opening{},
 	}
 	for _, container := range c.look.everything() {
 		a.before[container.ID] = true
@@ -142,6 +144,8 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 	switch s.Do {
 	case runtime.Build:
 		return a.build(ctx, a.target.agent(s.Agent))
+	case runtime.Pull:
+		return a.pull(ctx, a.target.serviceOrGateway(s.Service).Service)
 	case runtime.StartService:
 		return a.startService(ctx, a.target.service(s.Service))
 	case runtime.StopService:
@@ -351,6 +355,14 @@ func (a *apply) stop(ctx context.Context, ref runtime.Ref) error {
 // halt stops a container through its drain and removes it. detail is how that
 // went, for people.
 func (d *Driver) halt(ctx context.Context, e *engine, id string) (exit runtime.Exit, detail string, err error) {
+	if exit, detail, err = d.stopped(ctx, e, id); err != nil {
+		return exit, detail, err
+	}
+	return exit, detail, e.removeContainer(context.WithoutCancel(ctx), id)
+}
+
+// stopped stops a container through its drain, and keeps it.
+func (d *Driver) stopped(ctx context.Context, e *engine, id string) (exit runtime.Exit, detail string, err error) {
 	ctx = context.WithoutCancel(ctx)
 	began := time.Now()
 	code, err := e.stopContainer(ctx, id, d.o.Force)
@@ -359,10 +371,7 @@ func (d *Driver) halt(ctx context.Context, e *engine, id string) (exit runtime.E
 	if exit.Signal != 0 {
 		detail = "killed after " + span(time.Since(began)) + "; what it had not committed is lost"
 	}
-	if err != nil {
-		return exit, detail, err
-	}
-	return exit, detail, e.removeContainer(ctx, id)
+	return exit, detail, err
 }
 
 // finish gives everything its name, and ends what only the way back needed: of
@@ -377,6 +386,9 @@ func (a *apply) finish(ctx context.Context, changed bool) error {
 		}
 	}
 	if err := a.finishReplaced(l); err != nil {
+		return err
+	}
+	if err := a.finishServices(ctx, l); err != nil {
 		return err
 	}
 	for _, c := range l.agents {

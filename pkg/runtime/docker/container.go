@@ -71,6 +71,7 @@ func (e *engine) createContainer(ctx context.Context, s containerSpec) (id strin
 	if err != nil {
 		return "", nil, e.failed(what, err)
 	}
+	e.names.Store(made.ID, s.name)
 	for _, a := range later {
 		if err := e.connectNetwork(ctx, a, made.ID); err != nil {
 			_ = e.removeContainer(ctx, made.ID) // the error before it says more
@@ -108,7 +109,7 @@ func (e *engine) startContainer(ctx context.Context, id string) error {
 	}
 	defer cancel()
 	if err := e.api.ContainerStart(ctx, id, container.StartOptions{}); err != nil {
-		return e.failed("start the container "+short(id), err)
+		return e.failed("start the container "+e.called(id), err)
 	}
 	return nil
 }
@@ -119,7 +120,7 @@ func (e *engine) startContainer(ctx context.Context, id string) error {
 // stop whose client left into a SIGKILL, and a turn would be cut. It returns the
 // exit code. One that does not run is left alone.
 func (e *engine) stopContainer(ctx context.Context, id string, force <-chan struct{}) (code int, err error) {
-	what := "stop the container " + short(id)
+	what := "stop the container " + e.called(id)
 	before, err := e.inspectContainer(context.WithoutCancel(ctx), id)
 	if err != nil {
 		return 0, err
@@ -171,7 +172,7 @@ const killedCode = 137
 // as a stop would, with its exit code. It stays down: a restart policy does not
 // bring back what was killed by hand. One that did not run is an error.
 func (e *engine) signalContainer(ctx context.Context, id string, sig syscall.Signal) (code int, err error) {
-	what := fmt.Sprintf("send signal %d to the container %s", int(sig), short(id))
+	what := fmt.Sprintf("send signal %d to the container %s", int(sig), e.called(id))
 	before, err := e.inspectContainer(ctx, id)
 	if err != nil {
 		return 0, err
@@ -205,7 +206,7 @@ func (e *engine) waitContainer(ctx context.Context, id string) (code int, err er
 		}
 	}
 	if err != nil {
-		return 0, e.failed("wait for the container "+short(id), err)
+		return 0, e.failed("wait for the container "+e.called(id), err)
 	}
 	return code, nil
 }
@@ -220,7 +221,7 @@ func (e *engine) removeContainer(ctx context.Context, id string) error {
 	defer cancel()
 	err = e.api.ContainerRemove(ctx, id, container.RemoveOptions{RemoveVolumes: false})
 	if err != nil && !errdefs.IsNotFound(err) {
-		return e.failed("remove the container "+short(id), err)
+		return e.failed("remove the container "+e.called(id), err)
 	}
 	return nil
 }
@@ -232,7 +233,7 @@ func (e *engine) renameContainer(ctx context.Context, id, name string) error {
 	}
 	defer cancel()
 	if err := e.api.ContainerRename(ctx, id, name); err != nil {
-		return e.failed(fmt.Sprintf("rename the container %s to %q", short(id), name), err)
+		return e.failed(fmt.Sprintf("rename the container %s to %q", e.called(id), name), err)
 	}
 	return nil
 }
@@ -244,8 +245,9 @@ func (e *engine) inspectContainer(ctx context.Context, id string) (container.Ins
 	defer cancel()
 	c, err := e.api.ContainerInspect(ctx, id)
 	if err != nil {
-		return c, e.failed("inspect the container "+short(id), err)
+		return c, e.failed("inspect the container "+e.called(id), err)
 	}
+	e.names.Store(c.ID, strings.TrimPrefix(c.Name, "/"))
 	return c, nil
 }
 

@@ -82,6 +82,9 @@ func (d *Driver) toStop(l look) runtime.Observed {
 		}
 	}
 	for _, c := range l.services {
+		if l.serviceOf(c.service()).ID != c.ID {
+			continue
+		}
 		o.Services = append(o.Services, runtime.Service{Name: c.service()})
 	}
 	return o

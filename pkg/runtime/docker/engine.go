@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,6 +37,7 @@ type engine struct {
 	endpoint Endpoint
 	facts    facts
 	warnings []string // for people, once a command
+	names    sync.Map // of containers by their ids, as last heard; for errors only
 }
 
 // facts are what an engine tells of itself.
@@ -164,6 +166,14 @@ func (e *engine) unreachable(err error) error {
 		return fault.New(fault.Environment, hint, "the Docker engine at %s refuses the conversation: %w", where, err)
 	}
 	return fault.New(fault.Environment, "start Docker, or use --runtime process", "cannot reach the Docker engine at %s: %w", where, err)
+}
+
+// called is a container for people: its name as it was last heard, else its id.
+func (e *engine) called(id string) string {
+	if name, ok := e.names.Load(id); ok {
+		return fmt.Sprintf("%q", name)
+	}
+	return short(id)
 }
 
 // failed is the fault of a call that did not do what it should.

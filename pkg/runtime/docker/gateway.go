@@ -72,9 +72,6 @@ func (d *Driver) gatewayName() string { return d.baseName(stack.GatewayService) 
 // startGateway starts a gateway where none runs. It holds the requests for agents
 // until it has routes to them.
 func (a *apply) startGateway(ctx context.Context) error {
-	if _, err := a.pull(ctx, a.target.gateway.Service); err != nil {
-		return err
-	}
 	end := a.p.Begin("start gateway")
 	err := a.lay(ctx)
 	if err == nil {
@@ -142,9 +139,6 @@ func (a *apply) swapGateway(ctx context.Context) error {
 	old, ok := a.course.look.gateway()
 	if !ok {
 		return errors.New("the gateway went away")
-	}
-	if _, err := a.pull(ctx, a.target.gateway.Service); err != nil {
-		return err
 	}
 	end := a.p.Begin("start gateway again")
 	err := a.lay(ctx)

@@ -206,6 +206,9 @@ func (d *Driver) observed(ctx context.Context, l look) (runtime.Observed, error)
 		o.Stale = append(o.Stale, "the gateway's container has stopped; flisk up brings it back")
 	}
 	for _, c := range l.services {
+		if l.serviceOf(c.service()).ID != c.ID {
+			continue
+		}
 		o.Services = append(o.Services, runtime.Service{Name: c.service(), Settings: c.Config.Labels[labelSettings], Stopped: !c.runs()})
 	}
 	replicas := make([]runtime.Replica, len(l.agents))

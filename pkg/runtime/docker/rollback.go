@@ -54,6 +54,7 @@ func (a *apply) rollBack(ctx context.Context) error {
 		}
 		note(a.undo(ctx, c))
 	}
+	note(a.restoreServices(ctx))
 	for _, n := range l.networks {
 		if !a.wires[n.ID] {
 			note(a.e.removeNetwork(ctx, n.ID))

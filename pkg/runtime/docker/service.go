@@ -13,26 +13,22 @@ import (
 	"github.com/flisk-go/flisk/pkg/stack/composefile"
 )
 
-// pull makes sure of a service's image: it is pulled when the engine has none of
-// its name, or built where the service says how.
-func (a *apply) pull(ctx context.Context, s composefile.Service) (changed bool, err error) {
-	if _, ok, err := a.e.inspectImage(ctx, s.Image); err != nil || ok {
-		return false, err
-	}
+// pull gets a service's image: it is pulled, or built where the service says how.
+func (a *apply) pull(ctx context.Context, s composefile.Service) error {
 	switch {
 	case s.PullPolicy == "never":
-		return false, fault.New(fault.Environment, "docker pull "+s.Image, "service %q may not pull its image %q, and the engine has none", s.Name, s.Image)
+		return fault.New(fault.Environment, "docker pull "+s.Image, "service %q may not pull its image %q, and the engine has none", s.Name, s.Image)
 	case s.Build != nil:
 		end := a.p.Begin("build " + s.Name)
 		_, err := a.e.buildDockerfile(ctx, a.dockerfile(s), a.p.Output())
 		end("", err)
-		return err == nil, err
+		return err
 	}
 	end := a.p.Begin("pull " + s.Image)
 	began := time.Now()
-	changed, err = a.e.pullMissing(ctx, s.Image, a.p.Output())
+	_, err := a.e.pullMissing(ctx, s.Image, a.p.Output())
 	end(span(time.Since(began)), err)
-	return changed, err
+	return err
 }
 
 // dockerfile is a build of a service's own.
@@ -46,35 +42,43 @@ func (a *apply) dockerfile(s composefile.Service) dockerfileBuild {
 // startService starts a service that people added, and waits until it runs, or is
 // healthy where it can say so.
 func (a *apply) startService(ctx context.Context, w wanted) error {
-	if _, err := a.pull(ctx, w.Service); err != nil {
-		return err
-	}
 	end := a.p.Begin("start service " + w.Name)
 	began := time.Now()
-	err := a.lay(ctx)
-	for _, c := range a.course.look.services { // one that has stopped
-		if err == nil && c.service() == w.Name && !c.runs() {
-			err = a.e.removeContainer(ctx, c.ID)
-		}
-	}
+	err := a.makeService(ctx, w)
 	if err == nil {
-		err = a.runService(ctx, w)
+		err = a.runService(ctx, w, a.made[w.Name])
 	}
 	end(span(time.Since(began)), err)
 	return err
 }
 
-func (a *apply) runService(ctx context.Context, w wanted) error {
-	spec, err := a.d.serviceContainer(a.target, w, a.d.baseName(w.Name)+"-1")
+// makeService makes a service's container, unless that is done. One that has
+// stopped keeps its own until the plan has come to its end.
+func (a *apply) makeService(ctx context.Context, w wanted) error {
+	if a.made[w.Name] != "" {
+		return nil
+	}
+	if err := a.lay(ctx); err != nil {
+		return err
+	}
+	name := a.d.serviceName(w.Name)
+	for a.taken(name) {
+		name += "-next"
+	}
+	spec, err := a.d.serviceContainer(a.target, w, name)
 	if err != nil {
 		return err
 	}
-	id, err := a.create(ctx, spec)
-	if err == nil {
-		err = a.e.startContainer(ctx, id)
-	}
-	if err != nil {
-		return err
+	a.made[w.Name], err = a.create(ctx, spec)
+	return err
+}
+
+// serviceName is what a service's container is called.
+func (d *Driver) serviceName(service string) string { return d.baseName(service) + "-1" }
+
+func (a *apply) runService(ctx context.Context, w wanted, id string) error {
+	if err := a.e.startContainer(ctx, id); err != nil {
+		return fault.New(fault.Failed, "see compose.override.yaml", "service %s does not start: %w", w.Name, err)
 	}
 	for within := time.Now().Add(a.d.o.ReadyTimeout); ; {
 		c, err := a.e.inspectContainer(ctx, id)
@@ -105,8 +109,16 @@ func (a *apply) serviceFailed(ctx context.Context, w wanted, id, what string) er
 	return f
 }
 
-// stopService stops a service and removes what it ran in; its volumes stay.
+// stopService stops a service. One that the project has no more is removed; its
+// volumes stay. Where another one takes its place, that one is made first, and
+// the old one is kept until the plan has come to its end.
 func (a *apply) stopService(ctx context.Context, name string) error {
+	i := slices.IndexFunc(a.target.services, func(w wanted) bool { return w.Name == name })
+	if i >= 0 {
+		if err := a.makeService(ctx, a.target.services[i]); err != nil {
+			return err
+		}
+	}
 	end := a.p.Begin("stop service " + name)
 	var errs []error
 	detail := ""
@@ -115,9 +127,13 @@ func (a *apply) stopService(ctx context.Context, name string) error {
 			continue
 		}
 		var err error
-		if c.runs() {
+		switch {
+		case c.runs() && i >= 0:
+			a.paused = append(a.paused, c)
+			_, detail, err = a.d.stopped(ctx, a.e, c.ID)
+		case c.runs():
 			_, detail, err = a.d.halt(ctx, a.e, c.ID)
-		} else {
+		case i < 0:
 			err = a.e.removeContainer(context.WithoutCancel(ctx), c.ID)
 		}
 		errs = append(errs, err)
@@ -125,6 +141,61 @@ func (a *apply) stopService(ctx context.Context, name string) error {
 	err := errors.Join(errs...)
 	end(detail, err)
 	return err
+}
+
+// restoreServices starts again what was stopped for others.
+func (a *apply) restoreServices(ctx context.Context) error {
+	var errs []error
+	for _, c := range slices.Backward(a.paused) {
+		end := a.p.Begin("start service " + c.service() + " again, as it was")
+		err := a.e.startContainer(ctx, c.ID)
+		end("", err)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// finishServices removes what others took the place of, and gives those their
+// names.
+func (a *apply) finishServices(ctx context.Context, l look) error {
+	for _, c := range l.services {
+		if now := l.serviceOf(c.service()); now.ID != c.ID && !c.runs() {
+			if err := l.e.removeContainer(ctx, c.ID); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range l.services {
+		if l.serviceOf(c.service()).ID == c.ID {
+			if err := l.rename(ctx, c, a.d.serviceName(c.service())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// serviceOf is the container of a service: of several, the one that runs, else
+// the newest that ever did. Others were made and not started, or are there for
+// the way back.
+func (l look) serviceOf(name string) seen {
+	var found seen
+	rank := -1
+	for _, c := range l.services { // in the order in which they were made
+		r := 1
+		switch {
+		case c.service() != name:
+			continue
+		case c.runs():
+			r = 2
+		case c.State.Status == container.StateCreated:
+			r = 0
+		}
+		if r >= rank {
+			found, rank = c, r
+		}
+	}
+	return found
 }
 
 // unusedNetworks are the names of networks that no container is on.

@@ -35,7 +35,7 @@ const maxLogLine = 1 << 20
 // With follow it goes on until the container ends or ctx does, and the end of
 // ctx is its error. An error of emit ends it and is returned as it is.
 func (e *engine) logs(ctx context.Context, id string, o logOptions, emit func(logLine) error) error {
-	what := "read the logs of the container " + short(id)
+	what := "read the logs of the container " + e.called(id)
 	c, err := e.inspectContainer(ctx, id)
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ const maxExecOutput = 1 << 20
 // exec runs a command in a running container and waits for its end. A command
 // that fails is no error: its code says so.
 func (e *engine) exec(ctx context.Context, id string, command []string) (execResult, error) {
-	what := fmt.Sprintf("run %q in the container %s", command[0], short(id))
+	what := fmt.Sprintf("run %q in the container %s", command[0], e.called(id))
 	made, err := e.api.ContainerExecCreate(ctx, id, container.ExecOptions{Cmd: command, AttachStdout: true, AttachStderr: true})
 	if err != nil {
 		return execResult{}, e.failed(what, err)
@@ -268,7 +268,7 @@ func (e *engine) execCode(ctx context.Context, id string) (int, error) {
 func (e *engine) getArchive(ctx context.Context, id, path string) (io.ReadCloser, error) {
 	body, _, err := e.api.CopyFromContainer(ctx, id, path)
 	if err != nil {
-		return nil, e.failed(fmt.Sprintf("read %q in the container %s", path, short(id)), err)
+		return nil, e.failed(fmt.Sprintf("read %q in the container %s", path, e.called(id)), err)
 	}
 	return body, nil
 }
@@ -279,7 +279,7 @@ func (e *engine) getArchive(ctx context.Context, id, path string) (io.ReadCloser
 func (e *engine) putArchive(ctx context.Context, id, dir string, archive io.Reader) error {
 	err := e.api.CopyToContainer(ctx, id, dir, archive, container.CopyToContainerOptions{})
 	if err != nil {
-		return e.failed(fmt.Sprintf("write to %q in the container %s", dir, short(id)), err)
+		return e.failed(fmt.Sprintf("write to %q in the container %s", dir, e.called(id)), err)
 	}
 	return nil
 }

@@ -291,6 +291,13 @@ func (t target) service(name string) wanted {
 	return t.services[slices.IndexFunc(t.services, func(s wanted) bool { return s.Name == name })]
 }
 
+func (t target) serviceOrGateway(name string) wanted {
+	if name == t.gateway.Name {
+		return t.gateway
+	}
+	return t.service(name)
+}
+
 // baseName is what a container is called, but for its number. It has a part of
 // the id in it: two checkouts of one name run on one engine.
 func (d *Driver) baseName(service string) string {

@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -137,6 +138,7 @@ type course struct {
 	target   target
 	observed runtime.Observed
 	volume   volumeState
+	missing  map[string]bool // images that the engine does not have
 }
 
 // prepare checks everything that an up depends on, and changes nothing.
@@ -156,9 +158,12 @@ func (d *Driver) prepare(ctx context.Context, l look) (c course, err error) {
 		return c, err
 	}
 	for _, v := range c.target.volumes {
-		if err := v.check(ctx, l.e); err != nil {
+		if err := c.d.checkDeclared(ctx, l.e, v); err != nil {
 			return c, err
 		}
+	}
+	if c.missing, err = c.target.missing(ctx, l.e); err != nil {
+		return c, err
 	}
 	if c.observed, err = d.observed(ctx, l); err != nil {
 		return c, err
@@ -175,16 +180,41 @@ func (d *Driver) prepare(ctx context.Context, l look) (c course, err error) {
 	return c, nil
 }
 
-// check refuses a volume that is declared external and is not there.
-func (v declared) check(ctx context.Context, e *engine) error {
-	if !v.external {
+// checkDeclared refuses a volume that is declared external and is not there, and
+// one that is there and somebody else's. That of the conversations is looked at
+// by checkVolume.
+func (d *Driver) checkDeclared(ctx context.Context, e *engine, v declared) error {
+	if v.name == d.o.Stack.Volume.Name && !v.external {
 		return nil
 	}
-	_, err := e.inspectVolume(ctx, v.name)
-	if errors.Is(err, errNotFound) {
+	found, err := e.inspectVolume(ctx, v.name)
+	switch {
+	case errors.Is(err, errNotFound) && v.external:
 		return fault.New(fault.Environment, "make it with `docker volume create`, or take external: true away", "the volume %q is declared external, and is not there", v.name)
+	case errors.Is(err, errNotFound):
+		return nil
+	case err != nil || v.external || d.ours(found.Labels):
+		return err
 	}
-	return err
+	return fault.New(fault.Usage,
+		fmt.Sprintf("give yours another name in compose.override.yaml: volumes: {%s: {name: %s_%s}}; or say external: true to use that one", v.key, v.name, d.o.Stack.ID),
+		"the volume %q is not of this project (it has no label %s of it), and flisk does not touch it", v.name, labelProject)
+}
+
+// missing are the images of the gateway and of services that the engine does not
+// have.
+func (t target) missing(ctx context.Context, e *engine) (map[string]bool, error) {
+	missing := map[string]bool{}
+	for _, s := range append(slices.Clone(t.services), t.gateway) {
+		_, ok, err := e.inspectImage(ctx, s.Image)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			missing[s.Image] = true
+		}
+	}
+	return missing, nil
 }
 
 // plan is that of OpUp or OpRestart. A container that has stopped and does not
@@ -206,7 +236,26 @@ func (c course) plan(op runtime.Op, agents []string) runtime.Plan {
 	for builds < len(plan) && plan[builds].Do == runtime.Build {
 		builds++
 	}
-	return slices.Concat(plan[:builds], stops, plan[builds:])
+	return slices.Concat(plan[:builds], c.pulls(plan), stops, plan[builds:])
+}
+
+// pulls get the images that a plan needs and the engine does not have.
+func (c course) pulls(plan runtime.Plan) runtime.Plan {
+	var pulls runtime.Plan
+	for _, s := range plan {
+		w := c.target.gateway
+		switch s.Do {
+		case runtime.StartService:
+			w = c.target.service(s.Service)
+		case runtime.StartGateway, runtime.SwapGateway:
+		default:
+			continue
+		}
+		if c.missing[w.Image] {
+			pulls = append(pulls, runtime.Step{Do: runtime.Pull, Service: w.Name, Cause: fmt.Sprintf("the engine has no image %q", w.Image)})
+		}
+	}
+	return pulls
 }
 
 // maxPort is the highest TCP port.

@@ -191,7 +191,7 @@ func (e *engine) copyOut(ctx context.Context, id, inside, dir string) error {
 	}
 	defer func() { _ = archive.Close() }() // it is only read
 	if err := unpack(archive, dir); err != nil {
-		return e.failed(fmt.Sprintf("read %q in the container %s", inside, short(id)), err)
+		return e.failed(fmt.Sprintf("read %q in the container %s", inside, e.called(id)), err)
 	}
 	return nil
 }

@@ -1,0 +1,95 @@
+package docker
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
+)
+
+// TestFailedServiceKeepsTheOldOne: whatever goes wrong with the successor of a
+// service, the old one runs afterwards, under its name.
+func TestFailedServiceKeepsTheOldOne(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{Images: []dockertest.Image{{Ref: "redis:7"}}})
+	override := filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml")
+	write(t, override, "services: {cache: {image: \"redis:7\"}}\n")
+	p.Up()
+	cache := func() (id, name string) {
+		t.Helper()
+		var found []string
+		for _, c := range fake.Containers() {
+			if c.Labels[composeService] == "cache" {
+				found = append(found, c.Name)
+				if id, name = c.ID, c.Name; c.Status != "running" {
+					t.Errorf("%s is %s", c.Name, c.Status)
+				}
+			}
+		}
+		if len(found) != 1 {
+			t.Fatalf("the containers of the service are %v", found)
+		}
+		return id, name
+	}
+	id, name := cache()
+	same := func() {
+		t.Helper()
+		if now, called := cache(); now != id || called != name {
+			t.Errorf("the service is %s, %s; it was %s, %s", now, called, id, name)
+		}
+		if s := p.Observe().Services; len(s) != 1 || s[0].Stopped {
+			t.Errorf("the services are %+v", s)
+		}
+	}
+
+	write(t, override, "services: {cache: {image: \"nobody:1\"}}\n")
+	plan, err := p.Driver().Plan(t.Context(), runtime.OpUp)
+	if err != nil || len(plan) != 3 || plan[0].Do != runtime.Pull || plan[0].Cause != `the engine has no image "nobody:1"` {
+		t.Errorf("the plan is %v, %v", plan, err)
+	}
+	fake.ResetCalls()
+	_, err = p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Failed, "nobody:1")
+	if ops := fake.Ops(); slices.Contains(ops, "ContainerStop") {
+		t.Errorf("something was stopped for an image that is not there: %v", ops)
+	}
+	same()
+
+	write(t, override, "services: {cache: {image: \"redis:7\", environment: {A: b}}}\n")
+	fake.Fail(dockertest.Failure{Op: "ContainerStart"})
+	_, err = p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Failed, "service cache does not start", name+"-next")
+	same()
+
+	p.Up()
+	if now, called := cache(); now == id || called != name {
+		t.Errorf("after an up that came to its end the service is %s, %s", now, called)
+	}
+}
+
+// TestForeignVolumeOfAService is refused before anything is made, with a way out.
+func TestForeignVolumeOfAService(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{Images: []dockertest.Image{{Ref: "redis:7"}}})
+	rows := p.Setup.Stack.Name + "_rows"
+	e := mustEngine(t, p)
+	if _, err := e.createVolume(t.Context(), rows, map[string]string{labelProject: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	fake.ResetCalls()
+	write(t, filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml"),
+		"services: {cache: {image: \"redis:7\", volumes: [\"rows:/rows\"]}}\nvolumes: {rows: {}}\n")
+	_, err := p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Usage, rows, "not of this project")
+	if f, _ := errors.AsType[*fault.Fault](err); !strings.Contains(f.Hint, "volumes: {rows: {name: "+rows+"_"+p.Setup.Stack.ID+"}}") {
+		t.Errorf("the hint is %q", f.Hint)
+	}
+	if ops := fake.Ops(); len(ops) > 0 {
+		t.Errorf("it asked for %v", ops)
+	}
+}
