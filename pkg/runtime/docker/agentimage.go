@@ -19,14 +19,15 @@ var errSourceChanged = errors.New("the source changed while it was being built")
 
 // build makes an agent's image: from a static program that is built here, where
 // there is a Go toolchain and the override says nothing of how to build, and by
-// its Dockerfile otherwise. One that was made from the same source is there
-// already, and needs neither.
+// its Dockerfile otherwise. One that was made from the same source in the same way
+// is there already, and needs neither.
 func (a *apply) build(ctx context.Context, w wantedAgent) error {
 	was, ok, err := a.e.inspectImage(ctx, w.Image)
 	if err != nil {
 		return err
 	}
-	if ok && was.Config != nil && was.Config.Labels[labelCode] == w.code && was.Architecture == a.e.facts.Arch && a.d.ours(was.Config.Labels) {
+	if ok && was.Config != nil && was.Architecture == a.e.facts.Arch && a.d.ours(was.Config.Labels) &&
+		was.Config.Labels[labelCode] == w.code && was.Config.Labels[labelBuild] == w.build {
 		return nil
 	}
 	began := time.Now()
@@ -48,7 +49,7 @@ var errNoToolchain = errors.New("there is no Go toolchain here that is to be use
 // would be used again when the source goes back to that hash; so there is none
 // when errSourceChanged is returned.
 func (a *apply) buildProgram(ctx context.Context, w wantedAgent) error {
-	if !w.plain {
+	if w.build != plainly {
 		return errNoToolchain
 	}
 	if exists(w.program) {
@@ -83,7 +84,7 @@ func (a *apply) checkSource(w wantedAgent) error {
 
 func (a *apply) imageLabels(w wantedAgent) map[string]string {
 	labels := a.d.ourLabels()
-	labels[labelAgent], labels[labelCode] = w.Agent.Name, w.code
+	labels[labelAgent], labels[labelCode], labels[labelBuild] = w.Agent.Name, w.code, w.build
 	return labels
 }
 

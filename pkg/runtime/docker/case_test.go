@@ -414,3 +414,67 @@ func TestDockerfileWhenTheOverrideSaysHow(t *testing.T) {
 		t.Errorf("a restart builds what is there: %v", ops)
 	}
 }
+
+// TestBuildOfTheOverrideChanges: how an agent is built is a setting of it, also
+// where its source stays what it is.
+func TestBuildOfTheOverrideChanges(t *testing.T) {
+	t.Parallel()
+	program, err := os.ReadFile(suiteProgram.Path(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := make(chan dockertest.BuildRequest, 1)
+	p, fake := onFake(t, dockertest.Options{Build: func(r dockertest.BuildRequest) (dockertest.BuildResult, error) {
+		built <- r
+		return dockertest.BuildResult{Program: program}, nil
+	}})
+	dir := p.Setup.Stack.Dir
+	write(t, filepath.Join(dir, "Dockerfile"), "FROM scratch\n")
+	write(t, filepath.Join(dir, "Other"), "FROM scratch\n")
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "sub", "Dockerfile"), "FROM scratch\n")
+	p.Up()
+	for turn, c := range []struct{ override, query string }{
+		{"{target: small}", "target=small"},
+		{"{target: big, args: {A: b}}", "target=big"},
+		{"{target: big, args: {A: c}}", "buildargs="},
+		{"{dockerfile: Other}", "dockerfile=Other"},
+		{"{context: sub}", "dockerfile=Dockerfile"},
+		{"", ""}, // its program says all again
+	} {
+		override := filepath.Join(dir, "compose.override.yaml")
+		if c.override == "" {
+			if err := os.Remove(override); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			write(t, override, "services: {bot: {build: "+c.override+"}}\n")
+		}
+		plan, err := p.Driver().Plan(t.Context(), runtime.OpUp)
+		if err != nil || !strings.Contains(plan.String(), "build changed") {
+			t.Errorf("%s: the plan is %v\n%s", c.override, err, plan)
+		}
+		if report := p.Up(); len(report.Replaced) != 1 {
+			t.Errorf("%s: replaced %+v", c.override, report.Replaced)
+		}
+		if a := p.MustTurn("s1", "a"); a.Turn != turn+1 {
+			t.Errorf("%s: %+v", c.override, a)
+		}
+		select {
+		case r := <-built:
+			if query := r.Query.Encode(); c.query == "" || !strings.Contains(query, c.query) {
+				t.Errorf("%s: built with %s", c.override, query)
+			}
+		default:
+			if c.query != "" {
+				t.Errorf("%s: nothing was built", c.override)
+			}
+		}
+		fake.ResetCalls()
+		if report := p.Up(); report.Changed || len(fake.Ops()) > 0 {
+			t.Errorf("%s: the second up asked for %v", c.override, fake.Ops())
+		}
+	}
+}

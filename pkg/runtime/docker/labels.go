@@ -24,6 +24,7 @@ const (
 	labelRoom       = "dev.flisk.room"          // where the owner of a stack is that is made to be thrown away
 	labelRoomView   = "dev.flisk.room-view"     // which file system that directory is in: see roomView
 	labelInputs     = "dev.flisk.inputs"        // of an image: hash of all that it was made from
+	labelBuild      = "dev.flisk.build"         // how an agent's image was to be built: see buildOf
 )
 
 // Compose's own labels: "docker compose ls", "ps", "logs", "top" and "down" go by

@@ -235,7 +235,7 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 	r := runtime.Replica{
 		Agent: c.Agent, Name: c.Replica, Generation: c.Generation, Serving: l.serving(c),
 		PID: c.State.Pid, Start: c.State.StartedAt, Restarts: c.RestartCount,
-		Code: c.Config.Labels[labelCode], Settings: c.Config.Labels[labelSettings], Named: namedSettings(c.Config.Env),
+		Code: c.Config.Labels[labelCode], Settings: c.Config.Labels[labelSettings], Named: namedSettings(c.Config),
 	}
 	r.Started, _ = time.Parse(time.RFC3339Nano, c.State.StartedAt) // the zero time is "not known"
 	switch {
@@ -364,12 +364,11 @@ func (d *Driver) refuseOther(l look) error {
 		"this project (id %s) runs from another directory, %q", d.o.Stack.ID, dir)
 }
 
-// namedSettings are the settings of an agent as people know them, from the
-// environment of its container. Of what is not flisk's own only the names are
-// shown.
-func namedSettings(environ []string) []runtime.Setting {
+// namedSettings are the settings of an agent as people know them, from what its
+// container was made with. Of what is not flisk's own only the names are shown.
+func namedSettings(c *container.Config) []runtime.Setting {
 	values := map[string]string{}
-	for _, v := range environ {
+	for _, v := range c.Env {
 		name, value, _ := strings.Cut(v, "=")
 		values[name] = value
 	}
@@ -377,5 +376,5 @@ func namedSettings(environ []string) []runtime.Setting {
 	if err != nil { // somebody else's
 		return nil
 	}
-	return settingsOf(env, values)
+	return append(settingsOf(env, values), buildSetting(c.Labels[labelBuild]))
 }

@@ -48,7 +48,7 @@ type wantedAgent struct {
 	code    string
 	named   []runtime.Setting
 	program string // where it is built
-	plain   bool   // nothing of the override says how it is built
+	build   string // identifies how it is built: see buildOf
 }
 
 // declared is a network or a volume of the Compose file.
@@ -112,7 +112,7 @@ func (d *Driver) target(loaded loaded, volumeID, arch string) (target, error) {
 	}
 	gateway := loaded.Project.Services[stack.GatewayService]
 	d.mountLive(&gateway)
-	t.gateway = wanted{gateway, settingsHash(gateway, nil)}
+	t.gateway = wanted{gateway, settingsHash(gateway, nil, "")}
 	t.services = t.others(loaded.Project)
 	return t, nil
 }
@@ -160,12 +160,13 @@ func (d *Driver) wantedAgent(service composefile.Service, a stack.Agent, volumeI
 	if d.o.Stack.Verify != "" {
 		env["FLISK_VERIFY"] = d.o.Stack.Verify
 	}
-	hash := settingsHash(service, env)
+	build := buildOf(service, d.o.Stack, a)
+	hash := settingsHash(service, env, build)
 	known, err := turn.ParseEnv(func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	if err != nil {
 		return wantedAgent{}, err
 	}
-	named := settingsOf(known, env)
+	named := append(settingsOf(known, env), buildSetting(build))
 	// Known to the driver only, and not among the settings: the code has a hash of
 	// its own, and another volume is refused before anything is started.
 	env["FLISK_CODE"] = code
@@ -176,8 +177,33 @@ func (d *Driver) wantedAgent(service composefile.Service, a stack.Agent, volumeI
 	return wantedAgent{
 		wanted: wanted{service, hash}, Agent: a, code: code, named: named,
 		program: d.place.agentProgram(a.Name, code, arch),
-		plain:   plainBuild(service, d.o.Stack, a),
+		build:   build,
 	}, nil
+}
+
+// plainly is how an agent is built of which no override says how.
+const plainly = "plain"
+
+// buildOf identifies how an agent is built. What it is built from counts as its
+// code, and is not part of it.
+func buildOf(service composefile.Service, s stack.Stack, a stack.Agent) string {
+	b := service.Build
+	switch {
+	case plainBuild(service, s, a):
+		return plainly
+	case b == nil:
+		return "none"
+	}
+	dir, err := filepath.Rel(s.Dir, b.Context) // the project may move
+	if err != nil {
+		dir = b.Context
+	}
+	return shortHash([]any{dir, b.Dockerfile, b.Target, b.Args})
+}
+
+// buildSetting is how an agent is built, for the cause of a step.
+func buildSetting(build string) runtime.Setting {
+	return runtime.Setting{Name: "build", Value: build, Secret: true} // a hash means nothing to people
 }
 
 // plainBuild reports whether nothing of an override says how an agent is built:
@@ -218,7 +244,7 @@ func (t target) others(p *composefile.Project) []wanted {
 			visit(needs)
 		}
 		if name != stack.GatewayService && !slices.ContainsFunc(t.agents, func(a wantedAgent) bool { return a.Agent.Name == name }) {
-			out = append(out, wanted{service, settingsHash(service, nil)})
+			out = append(out, wanted{service, settingsHash(service, nil, "")})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Services)) {
@@ -228,15 +254,20 @@ func (t target) others(p *composefile.Project) []wanted {
 }
 
 // settingsHash identifies what a container is made from. Where a project is on
-// disk, what an image is built from, and the order of starts are not part of it.
-// It is cut short on purpose: it tells settings apart, and must not help to guess
-// a secret among them.
-func settingsHash(s composefile.Service, env map[string]string) string {
+// disk, and the order of starts are not part of it; build is what buildOf says of
+// an agent.
+func settingsHash(s composefile.Service, env map[string]string, build string) string {
 	s.Build, s.EnvFiles, s.DependsOn = nil, nil, nil
 	if env != nil {
 		s.Environment = pointers(env)
 	}
-	encoded, err := json.Marshal(s)
+	return shortHash([]any{s, build})
+}
+
+// shortHash is cut short on purpose: it tells settings apart, and must not help to
+// guess a secret among them.
+func shortHash(settings any) string {
+	encoded, err := json.Marshal(settings)
 	if err != nil { // strings, numbers and maps of them
 		panic(err)
 	}
@@ -316,7 +347,7 @@ func (d *Driver) agentContainer(t target, ref runtime.Ref, name string) (contain
 	spec.name = name
 	spec.config.Labels = t.serviceLabels(d, a.Service, a.settings, number)
 	spec.config.Labels[labelReplica], spec.config.Labels[labelGeneration] = ref.Replica, strconv.Itoa(ref.Generation)
-	spec.config.Labels[labelCode] = a.code
+	spec.config.Labels[labelCode], spec.config.Labels[labelBuild] = a.code, a.build
 	spec.networks = t.attached(a.Service, alias(ref), ref.Agent)
 	return spec, nil
 }

@@ -135,7 +135,10 @@ func wrongValues(p *Project) []string {
 		wrong := func(format string, args ...any) {
 			problems = append(problems, fmt.Sprintf("service %q: ", name)+fmt.Sprintf(format, args...))
 		}
-		if service.Image == "" {
+		switch {
+		case service.Build != nil && service.Labels[LabelAgent] == "":
+			wrong("flisk builds agents only: build its image by yourself (docker build -t NAME), and name that in image")
+		case service.Image == "":
 			wrong("it needs an image")
 		}
 		switch service.PullPolicy {

@@ -350,7 +350,7 @@ func TestUnappliedKeysAreNamed(t *testing.T) {
 		"services: {db: {image: x, privileged: true}}":                                                            `service "db": flisk does not apply the key "privileged"`,
 		"services: {db: {image: x, deploy: {replicas: 2}}}":                                                       `service "db": flisk does not apply the key "deploy"`,
 		"services: {bot: {scale: 2}}":                                                                             `service "bot": flisk does not apply the key "scale"`,
-		"services: {db: {image: x, build: {context: ., secrets: [a]}}}\nsecrets: {a: {file: a}}":                  `2 things that flisk does not apply`,
+		"services: {db: {image: x, build: {context: ., secrets: [a]}}}\nsecrets: {a: {file: a}}":                  `3 things that flisk does not apply`,
 		"services: {db: {image: x, logging: {driver: none}, container_name: yy}}":                                 `service "db": flisk does not apply the key "container_name"`,
 		"services: {db: {image: x, networks: {default: {ipv4_address: 10.0.0.1}}}}":                               `service "db": flisk does not apply the key "networks.default.ipv4_address"`,
 		"services: {db: {image: x, networks: [back]}}\nnetworks: {back: {}}":                                      `service "db": flisk puts every service into the one network`,
@@ -359,7 +359,9 @@ func TestUnappliedKeysAreNamed(t *testing.T) {
 		"services: {db: {image: x, depends_on: {bot: {condition: service_completed_successfully}}}}":              `service "db": flisk does not apply the condition "service_completed_successfully"`,
 		"services: {db: {image: x, volumes: [{type: bind, source: ., target: /x, bind: {propagation: shared}}]}}": `service "db": flisk does not apply the key "volumes.bind.propagation"`,
 		"networks: {default: {ipam: {config: [{subnet: 10.0.0.0/8}]}}}":                                           `network "default": flisk does not apply the key "ipam"`,
-		"services: {db: {build: .}}":                                                                              `service "db": it needs an image`,
+		"services: {db: {build: .}}":                                                                              `service "db": flisk builds agents only`,
+		"services: {db: {image: x, build: .}}":                                                                    `service "db": flisk builds agents only`,
+		"services: {bot: {image: !reset null}}":                                                                   `service "bot": it needs an image`,
 		"configs: {c: {content: x}}":                                                                              `flisk does not apply the key "configs`,
 	} {
 		p := simple(t)
