@@ -342,6 +342,25 @@ func TestOverrideThatCannotBeLoaded(t *testing.T) {
 	}
 }
 
+// A key that Compose itself does not know is told like one of flisk.yaml: where it
+// is, and what was probably meant.
+func TestUnknownKeysAreNamed(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"services:\n  echo:\n    image: x\n    enviroment: {A: b}\n": `compose.override.yaml:4: service "echo": unknown key "enviroment"; did you mean "environment"?`,
+		"services: {echo: {image: x, build: {contxt: .}}}":           `compose.override.yaml: service "echo": unknown key "build.contxt"; did you mean "context"?`,
+		"services: {echo: {image: x, qqq: 1}}":                       `compose.override.yaml: service "echo": unknown key "qqq"`,
+		"volumes:\n  db: {name: x}\n  qq: {}\nservics: {}\n":         `compose.override.yaml:4: unknown key "servics"; did you mean "services"?`,
+		"services:\n  a:\n    tst: 1\n  b:\n    tst: 1\n":           `unknown key "tst"`,
+	} {
+		p := simple(t)
+		write(t, p.Dir, "compose.override.yaml", text)
+		if _, err := Load(t.Context(), stack.Of(p, ""), nil, nil); err == nil || !strings.Contains(err.Error(), want) || fault.KindOf(err) != fault.Usage {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // TestUnappliedKeysAreNamed: what a person adds and flisk does not apply is an
 // error with the service's and the key's name, wherever the key is.
 func TestUnappliedKeysAreNamed(t *testing.T) {

@@ -92,6 +92,9 @@ func Load(ctx context.Context, s stack.Stack, static []byte, environ []string) (
 			return template.SubstituteWithOptions(text, lookup, template.WithoutLogging)
 		}
 	})
+	if unknown, ok := unknownKey(err, override); ok {
+		return Loaded{}, unknown
+	}
 	if err != nil {
 		return Loaded{}, fault.New(fault.Usage, "", "cannot load %s: %w", describe(out.Override), err)
 	}
