@@ -1,7 +1,9 @@
 package docker
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -477,4 +479,78 @@ func TestBuildOfTheOverrideChanges(t *testing.T) {
 			t.Errorf("%s: the second up asked for %v", c.override, fake.Ops())
 		}
 	}
+}
+
+// TestSourceThatChangesKeepsTheOldImage: the image that an up took the name from
+// gets it back, also when the up had to begin again.
+func TestSourceThatChangesKeepsTheOldImage(t *testing.T) {
+	t.Parallel()
+	program, err := os.ReadFile(suiteProgram.Path(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	builds := 0 // one at a time
+	var p *runtimetest.Project
+	p, _ = onFake(t, dockertest.Options{Build: func(dockertest.BuildRequest) (dockertest.BuildResult, error) {
+		builds++
+		switch builds {
+		case 2:
+			p.Code("c3") // somebody writes meanwhile
+		case 3:
+			return dockertest.BuildResult{Error: "it does not compile"}, nil
+		}
+		return dockertest.BuildResult{Program: program}, nil
+	}})
+	write(t, filepath.Join(p.Setup.Stack.Dir, "Dockerfile"), "FROM scratch\n")
+	write(t, filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml"), "services: {bot: {build: {target: small}}}\n")
+	p.Up()
+	before, _, err := mustEngine(t, p).inspectImage(t.Context(), p.Setup.Stack.Image("bot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Code("c2")
+	_, err = p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Failed, "does not compile")
+	after, ok, err := mustEngine(t, p).inspectImage(t.Context(), p.Setup.Stack.Image("bot"))
+	if err != nil || !ok || after.ID != before.ID || builds != 3 {
+		t.Errorf("after %d builds the name has %q, %v; it had %q", builds, after.ID, err, before.ID)
+	}
+	if a := p.MustTurn("s1", "a"); a.Turn != 1 {
+		t.Errorf("the turn: %+v", a)
+	}
+}
+
+// TestInterruptedUpTellsWhatItLeft: a way back that fails is not hidden behind the
+// interruption.
+func TestInterruptedUpTellsWhatItLeft(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := driverOf(p).Up(ctx, &atStep{p.P, "start bot", func() {
+		cancel()
+		fake.Fail(dockertest.Failure{Op: "ContainerRemove", Message: "it is stuck"})
+	}})
+	mustFault(t, err, fault.Interrupted, "not all")
+	if f, ok := errors.AsType[*fault.Fault](err); !ok || !strings.Contains(f.Detail, "it is stuck") {
+		t.Errorf("what is left is not told: %+v", f)
+	}
+	if len(fake.Containers()) == 0 {
+		t.Error("nothing is left")
+	}
+	p.Up()
+}
+
+// atStep does something when a step begins.
+type atStep struct {
+	runtime.Progress
+	step string
+	do   func()
+}
+
+func (a *atStep) Begin(step string) func(string, error) {
+	if step == a.step || strings.HasPrefix(step, a.step+"-") {
+		a.do()
+	}
+	return a.Progress.Begin(step)
 }

@@ -27,10 +27,11 @@ type apply struct {
 	before switchRequest // what served when the plan began
 	grace  time.Duration // the longest that a stop may take
 
-	spawned  bool          // the supervisor is this plan's
-	started  []runtime.Ref // not committed yet
-	switched bool
-	present  []runtime.Ref // what ran when the plan began, and what it started
+	spawned   bool          // the supervisor is this plan's
+	started   []runtime.Ref // not committed yet
+	switched  bool
+	committed bool          // something was stopped for good
+	present   []runtime.Ref // what ran when the plan began, and what it started
 
 	mu      sync.Mutex
 	ended   map[runtime.Ref]bool // of started: told that it ended by itself
@@ -83,7 +84,7 @@ func (a *apply) group(ctx context.Context, steps []runtime.Step) error {
 			return context.Cause(ctx)
 		})
 	case runtime.Stop:
-		a.spawned, a.switched, a.started = false, false, nil
+		a.spawned, a.switched, a.started, a.committed = false, false, nil, true
 		return together(steps, func(s runtime.Step) error {
 			return a.stop(ctx, a.p.Begin("stop "+a.named(s.Ref())), stopRequest{Ref: s.Ref()})
 		})

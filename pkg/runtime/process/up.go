@@ -48,8 +48,8 @@ func (d *Driver) knows(agents []string) error {
 // converge is Up or Restart.
 func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op, agents ...string) (runtime.Report, error) {
 	report, err := d.doConverge(ctx, p, op, agents)
-	if err != nil && ctx.Err() != nil {
-		err = fault.New(fault.Interrupted, "", "interrupted; what this run had started is stopped again: %w", context.Cause(ctx))
+	if err != nil && ctx.Err() != nil && fault.KindOf(err) != fault.Interrupted {
+		err = runtime.Interrupted(ctx, err, runtime.WayBack{}) // before it started anything
 	}
 	return report, err
 }
@@ -111,13 +111,22 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 			continue // builds come first, so nothing was started yet
 		}
 		if err != nil {
-			return report, errors.Join(err, a.rollBack(ctx))
+			return report, a.giveUp(ctx, err)
 		}
 		report.Changed = report.Changed || plan.Changes()
 		d.prune(target)
 		report.Replaced, err = a.replacements(ctx)
 		return report, err
 	}
+}
+
+// giveUp takes back what a plan did that failed with err, and says how that went.
+func (a *apply) giveUp(ctx context.Context, err error) error {
+	undone := a.rollBack(ctx)
+	if ctx.Err() != nil {
+		return runtime.Interrupted(ctx, err, runtime.WayBack{Closed: a.committed, Err: undone})
+	}
+	return errors.Join(err, undone)
 }
 
 // begin is how every change begins: alone, with a look at what there is, which
