@@ -176,7 +176,7 @@ func (c *chat) plainTurn(ctx context.Context, line string) error {
 	case err != nil && ctx.Err() != nil:
 		return c.a.interruptedTurn(m)
 	case err != nil:
-		return c.a.turnFault(err)
+		return c.a.turnFault(c.opened.explain(ctx, err))
 	case c.a.global.json:
 		err = encode(c.a.streams.Out.Raw(), TurnJSON{c.agent, got.Result, m.key, got.code, got.attempts, time.Since(started).Milliseconds()}, "")
 	default: // what a pipe leads to is often a terminal

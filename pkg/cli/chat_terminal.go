@@ -249,7 +249,7 @@ func (t *terminalChat) turn(ctx context.Context, m message) error {
 		t.a.streams.Err.Note("note", console.Warn, t.a.interruptedTurn(m).Error())
 		return errLeave
 	case err != nil:
-		return t.turnFault(err)
+		return t.turnFault(t.opened.explain(ctx, err))
 	}
 	t.missed = slices.DeleteFunc(t.missed, m.same)
 	t.catchUp(ctx, true)

@@ -188,7 +188,7 @@ func TestChatCtrlC(t *testing.T) {
 			In:  console.Input{Reader: in, Terminal: true},
 			Out: console.NewOutput(&stdout, options), Err: console.NewOutput(asked, options),
 		},
-		environ: []string{"FLISK_HOME=/nonexistent/flisk"}, engineAnswers: answering(false),
+		environ: []string{"FLISK_HOME=/nonexistent/flisk"}, askEngine: answering(false),
 		newDriver: func(*app, project.Runtime, *project.Project, <-chan struct{}) (runtime.Driver, error) {
 			return driver, nil
 		},
@@ -251,7 +251,7 @@ func TestChatShowsTheReplyThatWasNotWaitedFor(t *testing.T) {
 				In:  console.Input{Reader: in, Terminal: true},
 				Out: console.NewOutput(&stdout, options), Err: console.NewOutput(io.Discard, options),
 			},
-			environ: []string{"FLISK_HOME=/nonexistent/flisk"}, engineAnswers: answering(false),
+			environ: []string{"FLISK_HOME=/nonexistent/flisk"}, askEngine: answering(false),
 			newDriver: func(*app, project.Runtime, *project.Project, <-chan struct{}) (runtime.Driver, error) {
 				return driver, nil
 			},
@@ -327,7 +327,7 @@ func TestC13AChatEndsWithItsTerminal(t *testing.T) {
 				In:  console.Input{Reader: in, Terminal: true},
 				Out: console.NewOutput(prompted, options), Err: console.NewOutput(io.Discard, options),
 			},
-			environ: []string{"FLISK_HOME=/nonexistent/flisk"}, engineAnswers: answering(false),
+			environ: []string{"FLISK_HOME=/nonexistent/flisk"}, askEngine: answering(false),
 			newDriver: func(*app, project.Runtime, *project.Project, <-chan struct{}) (runtime.Driver, error) {
 				return driver, nil
 			},

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
@@ -11,49 +12,88 @@ import (
 	"github.com/flisk-go/flisk/pkg/runtime/process"
 )
 
+// choice is where a project runs, or is looked for, and what said so.
+type choice struct {
+	on  project.Runtime // docker or process
+	why string          // for people: "it ran there last"
+
+	// unanswered is set where auto comes to local processes and an engine was to be
+	// expected: it says which one, and why that. For people.
+	unanswered string
+}
+
+func (c choice) String() string { return string(c.on) + ": " + c.why }
+
 // chooseRuntime decides where a project is to run: what the command line says,
 // then flisk.yaml, then where it ran last, then whether a Docker engine answers.
-func (a *app) chooseRuntime(ctx context.Context, p *project.Project) (project.Runtime, error) {
+func (a *app) chooseRuntime(ctx context.Context, p *project.Project) (choice, error) {
 	known, err := a.remembered(p)
 	if err != nil {
-		return "", err
+		return choice{}, err
 	}
-	return a.firstOf(ctx, p, project.Runtime(a.global.runtime), p.Runtime, project.Runtime(known.Runtime)), nil
+	return a.firstOf(ctx, p, a.asked(), filed(p), last(known)), nil
 }
 
 // lookAtRuntime decides where to look for what there is. That it ran there comes
 // before what flisk.yaml says now: a file that was edited since stops nothing, and
 // moves no conversation.
-func (a *app) lookAtRuntime(ctx context.Context, p *project.Project) (project.Runtime, error) {
+func (a *app) lookAtRuntime(ctx context.Context, p *project.Project) (choice, error) {
 	known, err := a.remembered(p)
 	if err != nil {
-		return "", err
+		return choice{}, err
 	}
-	return a.firstOf(ctx, p, project.Runtime(a.global.runtime), project.Runtime(known.Runtime), p.Runtime), nil
+	return a.firstOf(ctx, p, a.asked(), last(known), filed(p)), nil
+}
+
+func (a *app) asked() choice {
+	return choice{on: project.Runtime(a.global.runtime), why: "--runtime says so"}
+}
+
+func filed(p *project.Project) choice {
+	return choice{on: p.Runtime, why: project.FileName + " says so"}
+}
+
+func last(known memory.Project) choice {
+	return choice{on: project.Runtime(known.Runtime), why: "it ran there last"}
 }
 
 // firstOf is the first of these that names a runtime; auto does not.
-func (a *app) firstOf(ctx context.Context, p *project.Project, wishes ...project.Runtime) project.Runtime {
+func (a *app) firstOf(ctx context.Context, p *project.Project, wishes ...choice) choice {
 	for _, wish := range wishes {
-		if wish != "" && wish != project.Auto {
+		if wish.on != "" && wish.on != project.Auto {
 			return wish
 		}
 	}
-	if a.engineAnswers(ctx, a, p) {
-		return project.Docker
+	answers, unanswered := a.askEngine(ctx, a, p)
+	if !answers {
+		return choice{on: project.Process, why: "no Docker engine answers", unanswered: unanswered}
 	}
-	return project.Process
+	return choice{on: project.Docker, why: "a Docker engine answers"}
 }
 
-// engineAnswers asks the engine that the docker command would talk to.
-func engineAnswers(ctx context.Context, a *app, p *project.Project) bool {
+// askEngine asks the engine that the docker command would talk to.
+func askEngine(ctx context.Context, a *app, p *project.Project) (answers bool, unanswered string) {
 	driver, err := a.dockerDriver(p, nil)
 	if err != nil {
-		return false
+		return false, ""
 	}
 	defer driver.Close()
-	_, err = driver.Engine(ctx)
-	return err == nil
+	if _, err = driver.Engine(ctx); err != nil {
+		return false, a.unanswered(err)
+	}
+	return true, ""
+}
+
+// unanswered says which engine was to be expected and does not answer; "" where
+// nothing on this machine looks like one.
+func (a *app) unanswered(err error) string {
+	switch endpoint, unresolved := docker.Resolve(a.surroundings()); {
+	case unresolved == nil:
+		return fmt.Sprintf("no Docker engine answers at %s (%s): local processes", endpoint.Host, endpoint.Why)
+	case asFault(unresolved).Kind == fault.Usage:
+		return asFault(err).Message + ": local processes"
+	}
+	return ""
 }
 
 func (a *app) surroundings() docker.Surroundings {
@@ -86,13 +126,13 @@ func (a *app) refuseMove(ctx context.Context, o *opened) error {
 	if err != nil || known.Runtime == "" || known.Runtime == string(o.runtime) {
 		return err
 	}
-	last := project.Runtime(known.Runtime)
-	driver, err := a.newDriver(a, last, o.project, nil)
+	before := project.Runtime(known.Runtime)
+	driver, err := a.newDriver(a, before, o.project, nil)
 	if err != nil {
 		return err
 	}
-	there := &opened{project: o.project, runtime: last, driver: driver}
-	onThere := "--runtime " + string(last)
+	there := &opened{project: o.project, runtime: before, driver: driver}
+	onThere := "--runtime " + string(before)
 	observed, err := driver.Observe(ctx)
 	var left int
 	if err == nil && !observed.Running {
@@ -104,19 +144,33 @@ func (a *app) refuseMove(ctx context.Context, o *opened) error {
 	case err != nil:
 		f := asFault(err)
 		return fault.New(fault.Environment,
-			cmp.Or(f.Hint, "use "+onThere)+"; or, to begin anew without them, remove "+a.memoryPath(o.project),
-			"the project ran on %s last, and whether its conversations are there cannot be told: %w", runtimeWords(last), err)
+			a.remedy(ctx, there, f)+"; or, to begin anew without them, remove "+a.memoryPath(o.project),
+			"the project ran on %s last, and whether its conversations are there cannot be told: %w", runtimeWords(before), err)
 	case observed.Running:
 		return fault.New(fault.Environment, "go on with it: "+onThere+"; or stop it first: "+a.command("down "+onThere),
-			"the project runs on %s", runtimeWords(last))
+			"the project runs on %s", runtimeWords(before))
 	case left > 0:
 		f := fault.New(fault.Environment,
 			"go on there: "+onThere+"; or copy them: "+a.command("sessions export "+onThere)+" | "+a.command("sessions import - --runtime "+string(o.runtime)),
-			"the project ran on %s last, and %s there that %s would not have", runtimeWords(last), isSessions(left), runtimeWords(o.runtime))
+			"the project ran on %s last, and %s there that %s would not have", runtimeWords(before), isSessions(left), runtimeWords(o.runtime))
 		f.Detail = "to begin anew without them, remove " + a.memoryPath(o.project)
 		return f
 	}
 	return nil
+}
+
+// remedy is what helps where the runtime of before cannot be asked. An engine that
+// does not answer says to use local processes instead, which is no advice here.
+func (a *app) remedy(ctx context.Context, there *opened, f *fault.Fault) string {
+	if there.runtime == project.Docker {
+		if answers, _ := a.askEngine(ctx, a, there.project); !answers {
+			if a.getenv("DOCKER_HOST") != "" {
+				return "unset DOCKER_HOST, or start the engine that it names"
+			}
+			return "start Docker"
+		}
+	}
+	return cmp.Or(f.Hint, "use --runtime "+string(there.runtime))
 }
 
 func (a *app) memoryPath(p *project.Project) string {

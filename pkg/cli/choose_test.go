@@ -48,13 +48,13 @@ func TestRuntimeIsChosenInOrder(t *testing.T) {
 		a := quietApp()
 		a.global.runtime = c.flag
 		a.environ = []string{"FLISK_HOME=" + ranOn(t, c.last)}
-		a.engineAnswers = answering(c.engine)
+		a.askEngine = answering(c.engine)
 		p := &project.Project{ID: shopID, Runtime: project.Runtime(c.file)}
 		up, err := a.chooseRuntime(t.Context(), p)
-		if err != nil || up != c.up {
+		if err != nil || up.on != c.up {
 			t.Errorf("%+v: up on %q, %v", c, up, err)
 		}
-		if look, err := a.lookAtRuntime(t.Context(), p); err != nil || look != c.look {
+		if look, err := a.lookAtRuntime(t.Context(), p); err != nil || look.on != c.look {
 			t.Errorf("%+v: looked at %q, %v", c, look, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestC18_ConversationsAreNotMovedByAccident(t *testing.T) {
 				t.Fatal(err)
 			}
 			do := func(args ...string) result {
-				return run{environ: []string{"FLISK_HOME=" + home}, driverOn: map[project.Runtime]runtime.Driver{"process": here, "docker": there}}.
+				return run{environ: []string{"FLISK_HOME=" + home}, engine: true, driverOn: map[project.Runtime]runtime.Driver{"process": here, "docker": there}}.
 					do(t, append(args, "-C", dir, "--runtime", "process")...)
 			}
 			if got := do("up", "--dry-run"); c.says != "" && got.code != 3 || c.says == "" && got.code != 0 {

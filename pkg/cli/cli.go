@@ -26,7 +26,7 @@ import (
 func Run(ctx context.Context, args []string, streams *console.Streams, environ []string) int {
 	defer catchBrokenPipes()()
 	a := &app{streams: streams, environ: environ}
-	a.newDriver, a.engineAnswers, a.prover = driverOf, engineAnswers, prove
+	a.newDriver, a.askEngine, a.prover = driverOf, askEngine, prove
 	return a.run(ctx, args)
 }
 
@@ -60,8 +60,9 @@ type app struct {
 	// wait for a drain.
 	newDriver func(a *app, on project.Runtime, p *project.Project, force <-chan struct{}) (runtime.Driver, error)
 
-	// engineAnswers reports whether there is a Docker engine to use.
-	engineAnswers func(ctx context.Context, a *app, p *project.Project) bool
+	// askEngine reports whether there is a Docker engine to use; of one that was to
+	// be expected and does not answer, unanswered says which.
+	askEngine func(ctx context.Context, a *app, p *project.Project) (answers bool, unanswered string)
 
 	// owner, if not nil, is the read end of a pipe with whose other end every stack
 	// ends that is started.

@@ -98,8 +98,8 @@ type run struct {
 }
 
 // answering is an engine that answers, or none.
-func answering(yes bool) func(context.Context, *app, *project.Project) bool {
-	return func(context.Context, *app, *project.Project) bool { return yes }
+func answering(yes bool) func(context.Context, *app, *project.Project) (bool, string) {
+	return func(context.Context, *app, *project.Project) (bool, string) { return yes, "" }
 }
 
 type result struct {
@@ -130,8 +130,8 @@ func (r run) do(t *testing.T, args ...string) result {
 			}
 			return r.driver, nil
 		},
-		engineAnswers: answering(r.engine),
-		prover:        r.prover,
+		askEngine: answering(r.engine),
+		prover:    r.prover,
 	}
 	if a.prover == nil {
 		a.prover = func(context.Context, *app, proving) (VerifyJSON, error) { return VerifyJSON{}, nil }

@@ -64,6 +64,7 @@ type turnError struct {
 	err     error         // else what happened
 	body    string        // of an answer that is not of the contract
 	sent    bool          // it may have reached an agent
+	down    string        // why the agent does not answer, where that is known
 
 	attempts int           // how often it was sent
 	took     time.Duration // from the first attempt until it was given up

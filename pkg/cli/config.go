@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
@@ -97,14 +98,19 @@ func runConfig(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	observed, err := o.driver.Observe(ctx)
-	if err != nil {
+	s := stack.Of(o.project, a.global.instance)
+	v := configOf(o.project, s)
+	v.Runtime = o.runtime
+	switch observed, err := o.driver.Observe(ctx); {
+	case err == nil:
+		v.Gateway.URL = cmp.Or(observed.URL, v.Gateway.URL)
+		v.Volume = ConfigVolumeJSON{observed.Volume, observed.Place}
+	case ctx.Err() == nil && asFault(err).Kind == fault.Environment: // what the file comes to does not depend on it
+		a.warn(asFault(err).Message)
+		v.Volume = ConfigVolumeJSON{Name: s.Volume.Name, Place: "cannot be told now"}
+	default:
 		return err
 	}
-	v := configOf(o.project, stack.Of(o.project, a.global.instance))
-	v.Runtime = o.runtime
-	v.Gateway.URL = cmp.Or(observed.URL, v.Gateway.URL)
-	v.Volume = ConfigVolumeJSON{observed.Volume, observed.Place}
 	if a.global.json {
 		return a.printJSON(v)
 	}

@@ -208,7 +208,7 @@ func TestDemoEndsWhenNobodyReads(t *testing.T) {
 			Out: console.NewOutput(&gonePipe{left: 2}, console.OutputOptions{}),
 			Err: console.NewOutput(&stderr, console.OutputOptions{}),
 		},
-		environ: []string{"FLISK_HOME=/nonexistent/flisk"}, engineAnswers: answering(false),
+		environ: []string{"FLISK_HOME=/nonexistent/flisk"}, askEngine: answering(false),
 		newDriver: func(*app, project.Runtime, *project.Project, <-chan struct{}) (runtime.Driver, error) { return d, nil },
 	}
 	if code := a.run(t.Context(), []string{"demo"}); code != 141 || stderr.String() != "" {

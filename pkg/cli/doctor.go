@@ -36,8 +36,8 @@ func newDoctor(a *app) *cobra.Command {
 		Use:     "doctor",
 		Short:   "say what is missing, and how to mend it",
 		GroupID: groupMore,
-		Long: "Look at everything that flisk up depends on: flisk.yaml, the runtime and why it is that one, the Go " +
-			"toolchain, the agents' directories, the port, the volume, the disk; on Docker the engine and why it is that " +
+		Long: "Look at everything that flisk up depends on: flisk.yaml, the runtime and why it is that one, the " +
+			"generated files, the Go toolchain, the agents' directories, the port, the volume, the disk; on Docker the engine and why it is that " +
 			"one, and the images. A line each, and below it how to mend what is wrong. Nothing is changed.\n\n" +
 			"It exits with 3 when flisk up could not work.",
 		Example: examples(
@@ -87,11 +87,12 @@ func (a *app) examine(ctx context.Context) []runtime.Finding {
 	for _, w := range warnings {
 		findings = append(findings, runtime.Finding{Subject: project.FileName, Level: runtime.Doubtful, Text: w.String(), Hint: "correct the file"})
 	}
-	on, err := a.chooseRuntime(ctx, p)
+	chosen, err := a.chooseRuntime(ctx, p)
 	if err != nil {
 		return append(findings, asFinding("runtime", err))
 	}
-	findings = append(findings, a.examineRuntime(p, on), examineToolchain(ctx, on))
+	on := chosen.on
+	findings = append(findings, examineRuntime(chosen), examineFiles(p), examineToolchain(ctx, on))
 	for _, agent := range stack.Of(p, a.global.instance).Agents {
 		findings = append(findings, examineAgent(ctx, p, on, agent))
 	}
@@ -108,27 +109,36 @@ func (a *app) examine(ctx context.Context) []runtime.Finding {
 }
 
 // examineRuntime says where the project runs, and why there.
-func (a *app) examineRuntime(p *project.Project, on project.Runtime) runtime.Finding {
-	why := "no Docker engine answers"
-	if on == project.Docker {
-		why = "a Docker engine answers"
+func examineRuntime(c choice) runtime.Finding {
+	f := runtime.Finding{Subject: "runtime", Level: runtime.Fine, Text: c.String()}
+	if c.unanswered != "" {
+		f.Level, f.Text = runtime.Doubtful, c.unanswered
 	}
-	known, _ := a.remembered(p) // chooseRuntime has read it
-	switch {
-	case a.global.runtime != "" && a.global.runtime != runtimeAuto:
-		why = "--runtime says so"
-	case p.Runtime != project.Auto:
-		why = project.FileName + " says so"
-	case known.Runtime != "":
-		why = "it ran there last"
+	return f
+}
+
+// examineFiles looks at the generated files, which up brings to what flisk.yaml
+// says, and refuses where somebody edited one.
+func examineFiles(p *project.Project) runtime.Finding {
+	const subject = "files"
+	change, err := stale(p)
+	switch n := len(change.Stale); {
+	case err != nil:
+		return asFinding(subject, err)
+	case n > 0:
+		return runtime.Finding{Subject: subject, Level: runtime.Fine, Text: fmt.Sprintf("flisk up writes %d of the generated ones", n)}
 	}
-	return runtime.Finding{Subject: "runtime", Level: runtime.Fine, Text: string(on) + ": " + why}
+	return runtime.Finding{Subject: subject, Level: runtime.Fine, Text: "the generated ones are what " + project.FileName + " says"}
 }
 
 // asFinding is an error that keeps up from working.
 func asFinding(subject string, err error) runtime.Finding {
 	f := asFault(err)
-	return runtime.Finding{Subject: subject, Level: runtime.Blocking, Text: f.Message, Hint: f.Hint}
+	text := f.Message
+	if detail := strings.TrimSpace(f.Detail); detail != "" {
+		text += ": " + strings.ReplaceAll(detail, "\n", "; ")
+	}
+	return runtime.Finding{Subject: subject, Level: runtime.Blocking, Text: text, Hint: f.Hint}
 }
 
 // wrongProject is why there is no project to look at, a finding for each mistake

@@ -17,10 +17,12 @@ import (
 
 // DownJSON is what "flisk down --json" prints.
 type DownJSON struct {
-	Project string     `json:"project"`
-	Changed bool       `json:"changed"`           // false when nothing ran, and nothing was removed
-	Volume  VolumeJSON `json:"volume"`            // it is kept but with --volumes, and describes what was removed then
-	Removed []string   `json:"removed,omitempty"` // with --volumes: the volumes that are gone, for good
+	Project  string     `json:"project"`
+	Instance string     `json:"instance,omitempty"` // of --instance
+	Changed  bool       `json:"changed"`            // false when nothing ran, and nothing was removed
+	Steps    []string   `json:"steps"`              // what was done, in order, for people
+	Volume   VolumeJSON `json:"volume"`             // it is kept but with --volumes, and describes what was removed then
+	Removed  []string   `json:"removed,omitempty"`  // with --volumes: the volumes that are gone, for good
 }
 
 type downOptions struct {
@@ -76,7 +78,8 @@ func runDown(ctx context.Context, a *app, do downOptions, progress *console.Prog
 	if err != nil {
 		return err
 	}
-	report, err := o.driver.Down(ctx, progress)
+	steps := &recorder{Progress: progress}
+	report, err := o.driver.Down(ctx, steps)
 	if err != nil {
 		return err
 	}
@@ -85,16 +88,19 @@ func runDown(ctx context.Context, a *app, do downOptions, progress *console.Prog
 	if err != nil {
 		return err
 	}
-	result := DownJSON{Project: o.project.Name, Changed: report.Changed, Volume: o.volumeOf(seeing, observed)}
+	result := DownJSON{
+		Project: o.project.Name, Instance: a.global.instance, Changed: report.Changed, Volume: o.volumeOf(seeing, observed),
+	}
 	if do.volumes {
 		if ctx.Err() != nil {
 			return fault.New(fault.Interrupted, "", "stopped by force; no volume was removed")
 		}
-		if result.Removed, err = o.removeVolumes(ctx, progress); err != nil {
+		if result.Removed, err = o.removeVolumes(ctx, steps); err != nil {
 			return err
 		}
 		result.Changed = result.Changed || len(result.Removed) > 0
 	}
+	result.Steps = steps.list()
 	if a.global.json {
 		return a.printJSON(result)
 	}
@@ -103,9 +109,9 @@ func runDown(ctx context.Context, a *app, do downOptions, progress *console.Prog
 }
 
 func (a *app) printDown(v DownJSON, stopped bool) {
-	cell := console.Cell{Text: v.Project, Style: console.Strong}
+	cell := console.Cell{Text: a.ofInstance(v.Project), Style: console.Strong}
 	if !stopped {
-		cell = console.Cell{Text: "nothing to do: nothing of " + v.Project + " runs"}
+		cell = console.Cell{Text: "nothing to do: nothing of " + a.ofInstance(v.Project) + " runs"}
 	}
 	if v.Changed && a.streams.Out.Terminal && a.streams.Err.Terminal {
 		fmt.Fprintln(a.streams.Out) // between the steps and what they led to

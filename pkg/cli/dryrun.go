@@ -23,6 +23,7 @@ type StepJSON struct {
 	Do         runtime.Action `json:"do"`
 	File       string         `json:"file,omitempty"` // of "write": its path in the project
 	Agent      string         `json:"agent,omitempty"`
+	Service    string         `json:"service,omitempty"` // of "start service" and "stop service"
 	Replica    string         `json:"replica,omitempty"`
 	Generation int            `json:"generation,omitempty"` // counts the planned replacements of a replica
 	Serve      []string       `json:"serve,omitempty"`      // of "switch routes": REPLICA.GENERATION
@@ -52,6 +53,7 @@ func runDry(ctx context.Context, a *app, do dryOptions) error {
 		return err
 	}
 	if do.op != runtime.OpDown {
+		a.noteUnanswered(o)
 		if err := a.refuseMove(ctx, o); err != nil {
 			return err
 		}
@@ -134,7 +136,7 @@ func planJSON(project string, first []genfile.Stale, plan runtime.Plan, removed 
 		v.Steps = append(v.Steps, StepJSON{Do: writeFile, File: s.Path, Cause: s.Cause})
 	}
 	for _, s := range plan {
-		step := StepJSON{Do: s.Do, Agent: s.Agent, Replica: s.Replica, Generation: s.Generation, Cause: s.Cause}
+		step := StepJSON{Do: s.Do, Agent: s.Agent, Service: s.Service, Replica: s.Replica, Generation: s.Generation, Cause: s.Cause}
 		for _, ref := range s.Serve {
 			step.Serve = append(step.Serve, ref.String())
 		}

@@ -48,7 +48,7 @@ func (e *EngineJSON) fields() []console.Field {
 	if e == nil {
 		return nil
 	}
-	return []console.Field{{Label: "engine", Value: console.Cell{Text: fmt.Sprintf("%s (%s), Docker %s", e.Endpoint, e.Why, e.Version)}, Shrink: console.Middle}}
+	return []console.Field{{Label: "engine", Value: console.Cell{Text: fmt.Sprintf("%s (%s), Docker %s", e.Endpoint, e.Why, e.Version)}}}
 }
 
 func servicesOf(observed runtime.Observed) []ServiceJSON {

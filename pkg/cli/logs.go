@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/stack"
 )
 
 // LogsJSON is what "flisk logs --json" prints.
@@ -38,7 +41,7 @@ func newLogs(a *app) *cobra.Command {
 		Use:     "logs [AGENT]",
 		Short:   "show what the agents print",
 		GroupID: groupLook,
-		Long: "Show the last lines that the agents printed, also when nothing runs. On a terminal, control characters " +
+		Long: "Show the last lines that the agents printed, also when nothing runs. Those of other services are the engine's: docker logs. On a terminal, control characters " +
 			"are shown as what they are; a pipe or a file gets the bytes unchanged.",
 		Example: examples(
 			"flisk logs", "the last lines of every agent",
@@ -68,9 +71,11 @@ func runLogs(ctx context.Context, a *app, o logsOptions) error {
 		return err
 	}
 	if o.agent != "" && !p.partly { // else the driver knows better
-		if o.agent, err = p.agent(o.agent); err != nil {
-			return err
+		agent, err := p.agent(o.agent)
+		if err != nil {
+			return cmp.Or(a.isService(ctx, p, o.agent), err)
 		}
+		o.agent = agent
 	}
 	collected := LogsJSON{Lines: []LogLineJSON{}}
 	emit := func(l runtime.Line) error {
@@ -94,6 +99,17 @@ func runLogs(ctx context.Context, a *app, o logsOptions) error {
 		return a.printJSON(collected)
 	}
 	return err
+}
+
+// isService says of a name that it is a service's, whose log flisk does not keep;
+// nil when it is none.
+func (a *app) isService(ctx context.Context, o *opened, name string) error {
+	observed, err := o.driver.Observe(ctx)
+	if err != nil || !slices.ContainsFunc(observed.Services, func(s runtime.Service) bool { return s.Name == name }) {
+		return nil
+	}
+	container := stack.Of(o.project, a.global.instance).ContainerProject() + "-" + name + "-1"
+	return fault.New(fault.Usage, "docker logs "+container, "%q is a service, and flisk shows what agents print", name)
 }
 
 // stampLayout is RFC 3339 in one width, so that columns stay columns.

@@ -16,6 +16,7 @@ import (
 type opened struct {
 	project *project.Project
 	runtime project.Runtime // process or docker
+	choice  choice          // why that one
 	driver  runtime.Driver
 	partly  bool // flisk.yaml is wrong: project is what could be read of it
 }
@@ -30,15 +31,15 @@ func (a *app) open(ctx context.Context, force <-chan struct{}) (*opened, error) 
 	for _, w := range warnings {
 		a.warn(w.String())
 	}
-	on, err := a.chooseRuntime(ctx, p)
+	chosen, err := a.chooseRuntime(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	driver, err := a.newDriver(a, on, p, force)
+	driver, err := a.newDriver(a, chosen.on, p, force)
 	if err != nil {
 		return nil, err
 	}
-	return &opened{project: p, runtime: on, driver: driver}, nil
+	return &opened{project: p, runtime: chosen.on, choice: chosen, driver: driver}, nil
 }
 
 // look is open for commands that look at what there is, or stop it: what runs
@@ -59,15 +60,23 @@ func (a *app) look(ctx context.Context, force <-chan struct{}) (*opened, error) 
 	for _, w := range warnings {
 		a.warn(w.String())
 	}
-	on, err := a.lookAtRuntime(ctx, p)
+	chosen, err := a.lookAtRuntime(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	driver, err := a.newDriver(a, on, p, force)
+	driver, err := a.newDriver(a, chosen.on, p, force)
 	if err != nil {
 		return nil, err
 	}
-	return &opened{p, on, driver, partly}, nil
+	return &opened{project: p, runtime: chosen.on, choice: chosen, driver: driver, partly: partly}, nil
+}
+
+// ofInstance is a project, with the instance of it that this is about, for people.
+func (a *app) ofInstance(project string) string {
+	if a.global.instance == "" {
+		return project
+	}
+	return project + ", instance " + a.global.instance
 }
 
 func (a *app) dir() string {
@@ -75,6 +84,14 @@ func (a *app) dir() string {
 		return "."
 	}
 	return a.global.dir
+}
+
+// noteUnanswered tells that an engine was to be expected and does not answer, so
+// that nobody takes local processes for it.
+func (a *app) noteUnanswered(o *opened) {
+	if o.choice.unanswered != "" {
+		a.warn(o.choice.unanswered)
+	}
 }
 
 // warn prints a line for people; with --json nobody reads it.

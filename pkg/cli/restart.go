@@ -71,6 +71,7 @@ func runRestart(ctx context.Context, a *app, agent string) error {
 			return err
 		}
 	}
+	a.noteUnanswered(o)
 	if err := a.refuseMove(ctx, o); err != nil {
 		return err
 	}

@@ -289,7 +289,15 @@ func TestLogs(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(got.out), "\n"); len(lines) != 2 || json.Unmarshal([]byte(lines[1]), &LogLineJSON{}) != nil {
 		t.Errorf("followed as JSON: %+v", got)
 	}
-	got = run{driver: logDriver()}.do(t, "logs", "bt", "-C", dir)
+	services := logDriver()
+	services.observe = func() (runtime.Observed, error) {
+		return runtime.Observed{Services: []runtime.Service{{Name: "db"}}}, nil
+	}
+	got = run{driver: services}.do(t, "logs", "db", "-C", dir)
+	if got.code != 2 || got.err != "flisk: \"db\" is a service, and flisk shows what agents print\nhint: docker logs shop-db-1\n" {
+		t.Errorf("a service: %+v", got)
+	}
+	got = run{driver: services}.do(t, "logs", "bt", "-C", dir)
 	if got.code != 2 || got.err != "flisk: project \"shop\" has no agent \"bt\"\nhint: did you mean \"bot\"?\n" {
 		t.Errorf("an unknown agent: %+v", got)
 	}
@@ -445,7 +453,7 @@ func TestAReaderThatWentAwayIsNoFailure(t *testing.T) {
 				Out: console.NewOutput(&gonePipe{}, console.OutputOptions{}),
 				Err: console.NewOutput(&stderr, console.OutputOptions{}),
 			},
-			environ: []string{"FLISK_HOME=/nonexistent/flisk"}, engineAnswers: answering(false),
+			environ: []string{"FLISK_HOME=/nonexistent/flisk"}, askEngine: answering(false),
 			newDriver: func(*app, project.Runtime, *project.Project, <-chan struct{}) (runtime.Driver, error) { return d, nil },
 		}
 		if code := a.run(t.Context(), append(args, "-C", dir)); code != 141 || strings.Contains(stderr.String(), "flisk:") {
@@ -461,7 +469,7 @@ func TestAReaderThatWentAwayIsNoFailure(t *testing.T) {
 	}
 	a := &app{
 		streams: &console.Streams{Out: console.NewOutput(&gonePipe{}, console.OutputOptions{}), Err: console.NewOutput(&stderr, console.OutputOptions{})},
-		environ: []string{"FLISK_HOME=/nonexistent/flisk"}, engineAnswers: answering(false),
+		environ: []string{"FLISK_HOME=/nonexistent/flisk"}, askEngine: answering(false),
 		newDriver: func(*app, project.Runtime, *project.Project, <-chan struct{}) (runtime.Driver, error) { return d, nil },
 	}
 	if code := a.run(t.Context(), []string{"logs", "-C", dir}); code != 1 || !strings.Contains(stderr.String(), "broken pipe") {

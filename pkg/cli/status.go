@@ -62,6 +62,7 @@ func runStatus(ctx context.Context, a *app, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	a.noteUnanswered(o)
 	observed, err := o.driver.Observe(ctx)
 	if err != nil {
 		return err
@@ -107,6 +108,7 @@ func (a *app) printStatus(o *opened, observed runtime.Observed, engine *EngineJS
 		fields = append(fields, console.Field{Label: "project", Value: console.Cell{Text: o.project.Name + ": nothing of it runs"}})
 	}
 	fields = append(fields, serviceFields(observed)...)
+	fields = append(fields, console.Field{Label: "runtime", Value: console.Cell{Text: o.choice.String()}})
 	fields = append(fields, engine.fields()...)
 	fields = append(fields,
 		console.Field{Label: "volume", Value: console.Cell{Text: a.volumeLine(volume)}},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,7 +108,7 @@ func runTurn(ctx context.Context, a *app, o turnOptions, m message) error {
 	case err != nil && ctx.Err() != nil:
 		return a.interruptedTurn(m)
 	case err != nil:
-		return a.turnFault(err)
+		return a.turnFault(opened.explain(ctx, err))
 	}
 	took := time.Since(started)
 	if a.global.json {
@@ -216,6 +217,9 @@ func (a *app) turnFault(err error) error {
 		return f
 	}
 	switch {
+	case failed.down != "":
+		f.Message, f.Detail = fmt.Sprintf("agent %q does not answer: %s", failed.message.agent, failed.down), ""
+		f.Hint = a.sendAgain(failed.message)
 	case !failed.sent:
 		f.Kind, f.Message, f.Hint = fault.Environment, "cannot reach the gateway: "+failed.Error()+failed.tried(), "look: "+a.command("status")
 	case failed.body == "":
@@ -225,6 +229,30 @@ func (a *app) turnFault(err error) error {
 		f.Hint = "is another program on this port, or an agent of another version? look: " + a.command("status")
 	}
 	return f
+}
+
+// explain looks, where an answer is not of the contract, whether that is because
+// the agent does not run: a gateway that is not flisk's own answers for it then.
+func (o *opened) explain(ctx context.Context, err error) error {
+	failed, ok := errors.AsType[*turnError](err)
+	if !ok || failed.problem != nil || failed.body == "" {
+		return err
+	}
+	observed, seen := o.driver.Observe(ctx)
+	if seen != nil {
+		return err // the answer says more
+	}
+	for _, r := range observed.Replicas {
+		switch {
+		case r.Agent != failed.message.agent:
+		case r.State == runtime.Ready:
+			failed.down = ""
+			return err
+		default:
+			failed.down = cmp.Or(failed.down, r.Detail)
+		}
+	}
+	return err
 }
 
 // tried says how often and how long, when it was more than once.

@@ -66,6 +66,7 @@ func runUp(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	a.noteUnanswered(o)
 	if err := a.refuseMove(ctx, o); err != nil {
 		return err
 	}

@@ -115,6 +115,10 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 	if err != nil {
 		return err
 	}
+	a.noteUnanswered(opened)
+	if _, err := opened.engine(ctx); err != nil { // said once, before anything is made that it would keep from being removed
+		return err
+	}
 	agents := opened.project.AgentNames()
 	if o.agent != "" {
 		if o.agent, err = opened.agent(o.agent); err != nil {

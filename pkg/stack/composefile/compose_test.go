@@ -351,7 +351,7 @@ func TestUnknownKeysAreNamed(t *testing.T) {
 		"services: {echo: {image: x, build: {contxt: .}}}":           `compose.override.yaml: service "echo": unknown key "build.contxt"; did you mean "context"?`,
 		"services: {echo: {image: x, qqq: 1}}":                       `compose.override.yaml: service "echo": unknown key "qqq"`,
 		"volumes:\n  db: {name: x}\n  qq: {}\nservics: {}\n":         `compose.override.yaml:4: unknown key "servics"; did you mean "services"?`,
-		"services:\n  a:\n    tst: 1\n  b:\n    tst: 1\n":           `unknown key "tst"`,
+		"services:\n  a:\n    tst: 1\n  b:\n    tst: 1\n":            `unknown key "tst"`,
 	} {
 		p := simple(t)
 		write(t, p.Dir, "compose.override.yaml", text)
