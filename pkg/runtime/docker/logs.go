@@ -58,40 +58,60 @@ func (l look) ofAgent(agent string) []seen {
 	return slices.DeleteFunc(slices.Clone(l.agents), func(c seen) bool { return agent != "" && c.Agent != agent })
 }
 
+// stream is one reading of what a container writes, while one process runs in it.
+type stream struct {
+	started string // of the process
+	missed  int    // looks in a row in which that one did not run
+	cancel  context.CancelFunc
+	done    bool
+}
+
+// maxMissed is how many looks a stream may go on whose process does not run: its
+// last lines are on their way. Engines leave some open for ever.
+const maxMissed = 4
+
 // follow reads every container of an agent on from the line after the latest, each
 // in a goroutine of its own, and those that come later from their first. It
 // returns nil when ctx ends.
+//
+// That the stream of a process ends with it is not relied on: measured, Docker
+// 20.10 leaves one open that was begun while the process died, and it then says
+// nothing of the next one in the same container. So each process gets a stream.
 func (d *Driver) follow(ctx context.Context, agent string, latest map[string]time.Time, emit func(runtime.Line) error) error {
 	following, cancel := context.WithCancelCause(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel(nil)
-	var one sync.Mutex // emit is called by one at a time
-	open := map[string]bool{}
+	var one sync.Mutex // emit is called by one at a time; for latest and streams, too
+	streams := map[string]*stream{}
 	for {
 		l, err := d.look(following)
 		if err != nil && following.Err() == nil {
 			return err
 		}
-		for _, c := range l.ofAgent(agent) {
-			one.Lock()
-			read := open[c.ID]
-			since := latest[c.ID]
-			open[c.ID] = true
-			one.Unlock()
-			if read || !c.runs() && !since.IsZero() {
+		one.Lock()
+		containers := l.ofAgent(agent)
+		endStale(streams, containers)
+		for _, c := range containers {
+			s, since := streams[c.ID], latest[c.ID]
+			if s != nil && (!s.done || s.started == c.State.StartedAt && !c.runs()) || s == nil && !c.runs() && !since.IsZero() {
 				continue
 			}
+			reading, end := context.WithCancel(following)
+			s = &stream{started: c.State.StartedAt, cancel: end}
+			streams[c.ID] = s
 			all.Go(func() {
-				at, err := readOn(following, l.e, c, since, &one, emit)
+				defer end()
+				at, err := readOn(reading, l.e, c, since, &one, emit)
 				one.Lock()
-				latest[c.ID], open[c.ID] = at, false
-				one.Unlock()
+				defer one.Unlock()
+				latest[c.ID], s.done = at, true
 				if err != nil {
 					cancel(err)
 				}
 			})
 		}
+		one.Unlock()
 		if pause(following, followEvery) != nil {
 			break
 		}
@@ -100,6 +120,23 @@ func (d *Driver) follow(ctx context.Context, agent string, latest map[string]tim
 		return nil
 	}
 	return context.Cause(following)
+}
+
+// endStale ends the streams of processes that are over.
+func endStale(streams map[string]*stream, containers []seen) {
+	for id, s := range streams {
+		i := slices.IndexFunc(containers, func(c seen) bool { return c.ID == id })
+		switch {
+		case i >= 0 && containers[i].State.StartedAt != s.started:
+			s.cancel() // another process: what this one wrote last is read with that
+		case i >= 0 && containers[i].State.Running:
+			s.missed = 0
+		default:
+			if s.missed++; s.missed >= maxMissed {
+				s.cancel()
+			}
+		}
+	}
 }
 
 // readOn hands on what a container writes behind a time, until it ends, and
@@ -114,10 +151,10 @@ func readOn(ctx context.Context, e *engine, c seen, since time.Time, one *sync.M
 	err := e.logs(ctx, c.ID, o, func(line logLine) error {
 		one.Lock()
 		defer one.Unlock()
-		since = line.time
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		since = line.time
 		failed = emit(runtime.Line{Time: line.time, Replica: c.Replica, Text: line.text})
 		return failed
 	})

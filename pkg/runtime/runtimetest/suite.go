@@ -370,6 +370,17 @@ func testFollow(t *testing.T, place Place) {
 	p.Restart()
 	p.MustTurn("s1", "2ms")
 	await("a turn of 2ms begins")
+	for _, input := range []string{"3ms", "4ms", "5ms"} {
+		if input == "4ms" {
+			p.Restart()
+		}
+		if _, err := p.Driver().Kill(t.Context(), "bot"); err != nil {
+			t.Fatal(err)
+		}
+		Eventually(t, "the agent to be back", func() bool { return p.Replica().State == runtime.Ready })
+		p.MustTurn("s1", input)
+		await("a turn of " + input + " begins")
+	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("the follow ended with %v", err)
