@@ -32,6 +32,8 @@ func (c containers) Engine(context.Context) (docker.Engine, error) {
 	}, nil
 }
 
+func (c containers) ServiceContainer(name string) string { return "shop-9f2c41-" + name + "-1" }
+
 func (c containers) ReadVolume(_ context.Context, read func(dir string) error) error {
 	if c.volume == "" {
 		return fmt.Errorf("there is no volume: %w", fs.ErrNotExist)

@@ -23,6 +23,9 @@ type DownJSON struct {
 	Steps    []string   `json:"steps"`              // what was done, in order, for people
 	Volume   VolumeJSON `json:"volume"`             // it is kept but with --volumes, and describes what was removed then
 	Removed  []string   `json:"removed,omitempty"`  // with --volumes: the volumes that are gone, for good
+
+	// With --volumes: that of the other runtime, which stays, where it has sessions.
+	Elsewhere *VolumeJSON `json:"elsewhere,omitempty"`
 }
 
 type downOptions struct {
@@ -99,12 +102,18 @@ func runDown(ctx context.Context, a *app, do downOptions, progress *console.Prog
 			return err
 		}
 		result.Changed = result.Changed || len(result.Removed) > 0
+		result.Elsewhere = a.elsewhere(seeing, o)
 	}
 	result.Steps = steps.list()
 	if a.global.json {
 		return a.printJSON(result)
 	}
 	a.printDown(result, report.Changed)
+	if v := result.Elsewhere; v != nil {
+		other := otherThan(o.runtime)
+		a.streams.Err.Note("note", console.Warn, fmt.Sprintf("there is a copy of its own on %s, with %s; to remove it, too: %s",
+			runtimeWords(other), v.held(), a.command("down --volumes --runtime "+string(other))))
+	}
 	return nil
 }
 

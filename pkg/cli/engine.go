@@ -28,6 +28,7 @@ type ServiceJSON struct {
 // onEngine is a driver that works with a Docker engine.
 type onEngine interface {
 	Engine(ctx context.Context) (docker.Engine, error)
+	ServiceContainer(name string) string
 }
 
 // engine is the Docker engine of a project; nil where it runs without one.

@@ -13,7 +13,6 @@ import (
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
-	"github.com/flisk-go/flisk/pkg/stack"
 )
 
 // LogsJSON is what "flisk logs --json" prints.
@@ -73,7 +72,7 @@ func runLogs(ctx context.Context, a *app, o logsOptions) error {
 	if o.agent != "" && !p.partly { // else the driver knows better
 		agent, err := p.agent(o.agent)
 		if err != nil {
-			return cmp.Or(a.isService(ctx, p, o.agent), err)
+			return cmp.Or(p.isService(ctx, o.agent), err)
 		}
 		o.agent = agent
 	}
@@ -103,13 +102,16 @@ func runLogs(ctx context.Context, a *app, o logsOptions) error {
 
 // isService says of a name that it is a service's, whose log flisk does not keep;
 // nil when it is none.
-func (a *app) isService(ctx context.Context, o *opened, name string) error {
+func (o *opened) isService(ctx context.Context, name string) error {
 	observed, err := o.driver.Observe(ctx)
 	if err != nil || !slices.ContainsFunc(observed.Services, func(s runtime.Service) bool { return s.Name == name }) {
 		return nil
 	}
-	container := stack.Of(o.project, a.global.instance).ContainerProject() + "-" + name + "-1"
-	return fault.New(fault.Usage, "docker logs "+container, "%q is a service, and flisk shows what agents print", name)
+	hint := "ask the engine"
+	if driver, ok := o.driver.(onEngine); ok {
+		hint = "docker logs " + driver.ServiceContainer(name)
+	}
+	return fault.New(fault.Usage, hint, "%q is a service, and flisk shows what agents print", name)
 }
 
 // stampLayout is RFC 3339 in one width, so that columns stay columns.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/docker"
 )
@@ -65,6 +66,37 @@ func (o *opened) removal(ctx context.Context) (removal, error) {
 		}
 	}
 	return r, nil
+}
+
+func otherThan(r project.Runtime) project.Runtime {
+	if r == project.Docker {
+		return project.Process
+	}
+	return project.Docker
+}
+
+// elsewhere is the volume that a project has on the other runtime, where that is
+// remembered and has sessions: each runtime has a volume of its own, of the same
+// name.
+func (a *app) elsewhere(ctx context.Context, o *opened) *VolumeJSON {
+	other := otherThan(o.runtime)
+	known, err := a.remembered(o.project)
+	if _, was := known.Volumes[string(other)]; err != nil || !was {
+		return nil
+	}
+	driver, err := a.newDriver(a, other, o.project, nil)
+	if err != nil {
+		return nil
+	}
+	there := &opened{project: o.project, runtime: other, driver: driver}
+	observed, err := driver.Observe(ctx)
+	if err != nil {
+		return nil // what was asked for is done; an engine that is away has no part in it
+	}
+	if v := there.volumeOf(ctx, observed); v.Exists && (v.Sessions > 0 || v.Problem != "") {
+		return &v
+	}
+	return nil
 }
 
 // confirmRemoval shows what is about to be lost and asks, before anything is

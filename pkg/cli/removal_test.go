@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/docker"
 )
@@ -36,6 +37,28 @@ func removable(t *testing.T) *removing {
 		return runtime.Report{Changed: true}, nil
 	}
 	return r
+}
+
+// Each runtime has a volume of its own: what the other one keeps is told.
+func TestC17_DownVolumesTellsOfTheOtherRuntime(t *testing.T) {
+	t.Parallel()
+	dir, here, there := projectDir(t, false), removable(t), volume(t)
+	down := func(home string, args ...string) result {
+		return run{environ: []string{"FLISK_HOME=" + home}, driverOn: map[project.Runtime]runtime.Driver{"docker": here, "process": there}}.
+			do(t, append([]string{"down", "--volumes", "--yes", "--runtime", "docker", "-C", dir}, args...)...)
+	}
+	home := ranOn(t, "process")
+	const says = "there is a copy of its own on local processes, with 3 sessions; to remove it, too: flisk -C "
+	if got := down(home); got.code != 0 || !strings.Contains(got.err, says) || !strings.Contains(got.err, " down --volumes --runtime process\n") {
+		t.Errorf("got %+v", got)
+	}
+	var v DownJSON
+	if got := down(home, "--json"); json.Unmarshal([]byte(got.out), &v) != nil || v.Elsewhere == nil || v.Elsewhere.Sessions != 3 {
+		t.Errorf("got %+v", got)
+	}
+	if got := down(ranOn(t, "docker")); got.code != 0 || strings.Contains(got.err, "copy of its own") {
+		t.Errorf("it never ran there: %+v", got)
+	}
 }
 
 // Down alone never comes near a volume; with --volumes it names what goes, says

@@ -293,8 +293,8 @@ func TestLogs(t *testing.T) {
 	services.observe = func() (runtime.Observed, error) {
 		return runtime.Observed{Services: []runtime.Service{{Name: "db"}}}, nil
 	}
-	got = run{driver: services}.do(t, "logs", "db", "-C", dir)
-	if got.code != 2 || got.err != "flisk: \"db\" is a service, and flisk shows what agents print\nhint: docker logs shop-db-1\n" {
+	got = run{driver: containers{fakeDriver: services}}.do(t, "logs", "db", "-C", dir, "--runtime", "docker")
+	if got.code != 2 || got.err != "flisk: \"db\" is a service, and flisk shows what agents print\nhint: docker logs shop-9f2c41-db-1\n" {
 		t.Errorf("a service: %+v", got)
 	}
 	got = run{driver: services}.do(t, "logs", "bt", "-C", dir)
