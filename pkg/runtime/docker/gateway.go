@@ -34,17 +34,23 @@ func (a *apply) lay(ctx context.Context) error {
 		if v.external || checkpoints && a.volume.exists {
 			continue
 		}
-		made, err := a.e.createVolume(ctx, v.name, v.labels)
-		if err != nil {
+		if err := a.d.makeVolume(ctx, a.e, v); err != nil {
 			return err
-		}
-		if !a.d.ours(made.Labels) {
-			return notOurs(v.name)
 		}
 		a.volumeMade = a.volumeMade || checkpoints
 	}
 	a.laid = true
 	return nil
+}
+
+// makeVolume makes a volume where there is none; one that is there must be this
+// instance's own.
+func (d *Driver) makeVolume(ctx context.Context, e *engine, v declared) error {
+	made, err := e.createVolume(ctx, v.name, v.labels)
+	if err == nil && !d.ours(made.Labels) {
+		err = notOurs(v.name)
+	}
+	return err
 }
 
 // explainNetwork says which networks could be removed where an engine has no
@@ -148,7 +154,9 @@ func (a *apply) swapGateway(ctx context.Context) error {
 	if err == nil && !a.course.look.ownRoutes() { // plain Compose's had its own
 		err = a.d.place.writeLive(live{a.target.dir, routesTo(a.d.o.Stack, nil)})
 	}
-	if err == nil {
+	if err != nil {
+		err = errors.Join(err, a.restoreStatic()) // the old one goes on, and reads it when it starts again
+	} else {
 		a.swapped = &old
 		_, err = a.e.stopContainer(ctx, old.ID, a.d.o.Force)
 	}

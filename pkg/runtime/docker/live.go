@@ -46,7 +46,7 @@ func (p place) readLive() (*live, error) {
 	encoded, ok := strings.CutPrefix(first, liveLine)
 	var l live
 	if !ok || json.Unmarshal([]byte(encoded), &l) != nil {
-		return nil, fault.New(fault.Environment, "flisk down, remove that file, and flisk up", "the live routes %q are not as flisk wrote them", p.routes())
+		return nil, fault.New(fault.Environment, "flisk up writes them anew", "the live routes %q are not as flisk wrote them", p.routes())
 	}
 	return &l, nil
 }

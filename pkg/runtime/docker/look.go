@@ -29,7 +29,8 @@ type look struct {
 	services []seen // in the order in which they were made
 	readers  []seen // containers that look at a volume
 	networks []network.Summary
-	live     *live
+	live     *live // nil when there is none, or unread says why it is not known
+	unread   error // of the live routes: what serves is then taken for nothing
 }
 
 // seen is one container of the project.
@@ -93,8 +94,8 @@ func (d *Driver) look(ctx context.Context) (look, error) {
 		}
 	}
 	l.sort()
-	l.live, err = d.place.readLive()
-	return l, err
+	l.live, l.unread = d.place.readLive()
+	return l, nil
 }
 
 func (l *look) add(c seen) {
@@ -204,6 +205,9 @@ func (d *Driver) observed(ctx context.Context, l look) (runtime.Observed, error)
 		}
 	} else if len(l.gateways) > 0 {
 		o.Stale = append(o.Stale, "the gateway's container has stopped; flisk up brings it back")
+	}
+	if l.unread != nil {
+		o.Stale = append(o.Stale, l.unread.Error()+"; flisk up writes them anew")
 	}
 	for _, c := range l.services {
 		if l.serviceOf(c.service()).ID != c.ID {
