@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"syscall"
@@ -33,17 +34,16 @@ func (d *Driver) Kill(ctx context.Context, agent string) ([]runtime.Change, erro
 // starts it again: the engine does not bring back what ended by a signal that was
 // sent by hand. It returns when others are in their places; whether the signal
 // was why they ended is for the caller to judge. Once a signal was sent, the end
-// of ctx leaves nothing stopped.
+// of ctx leaves nothing stopped. It is a change like any other, and waits for
+// those that go on: what they stop is not to be started again.
 func (d *Driver) Signal(ctx context.Context, agent string, sig syscall.Signal) ([]runtime.Change, error) {
-	l, err := d.look(ctx)
+	l, release, err := d.begin(ctx, untold{d})
 	if err != nil {
 		return nil, err
 	}
+	defer release()
 	if !slices.ContainsFunc(l.everything(), seen.runs) {
 		return nil, fault.New(fault.Failed, "flisk up starts it", "nothing runs that could get a signal")
-	}
-	if err := d.refuseOther(l); err != nil {
-		return nil, err
 	}
 	var victims []seen
 	for _, c := range l.agents {
@@ -62,6 +62,17 @@ func (d *Driver) Signal(ctx context.Context, agent string, sig syscall.Signal) (
 	all.Wait()
 	return changes, errors.Join(errs...)
 }
+
+// untold is the progress of a call that nobody wants to watch. What it waits for
+// is a warning.
+type untold struct{ d *Driver }
+
+func (u untold) Begin(step string) func(string, error) {
+	u.d.warn(step)
+	return func(string, error) {}
+}
+
+func (untold) Output() io.Writer { return io.Discard }
 
 func signalAndStart(ctx context.Context, e *engine, c seen, sig syscall.Signal) (runtime.Change, error) {
 	change := runtime.Change{Agent: c.Agent, Replica: c.Replica, Before: c.process()}
