@@ -32,8 +32,8 @@ const inputFile = "flisk-input"
 // mounted as agents have it, and returns its exit code: the way to write to a
 // volume that nothing else reaches. Agents may serve meanwhile; nothing of the
 // project is started or stopped. The volume and an image are made where there are
-// none yet. When ctx ends the program gets SIGTERM, and what it said is told all
-// the same.
+// none yet. When ctx ends the program gets SIGTERM, and SIGKILL when it takes too
+// long or Options.Force is closed; what it said is told all the same.
 func (d *Driver) ChangeVolume(ctx context.Context, p runtime.Progress, c Command) (exit int, err error) {
 	l, release, err := d.begin(ctx, p)
 	if err != nil {
@@ -61,7 +61,7 @@ func (d *Driver) ChangeVolume(ctx context.Context, p runtime.Progress, c Command
 		if ctx.Err() == nil {
 			return 0, err
 		}
-		if exit, err = l.e.stopContainer(ctx, id, nil); err != nil {
+		if exit, err = l.e.stopContainer(ctx, id, d.o.Force); err != nil {
 			return 0, err
 		}
 	}
@@ -98,7 +98,7 @@ func (d *Driver) changer(ctx context.Context, p runtime.Progress, l look, c Comm
 	if !state.exists {
 		for _, v := range t.volumes {
 			if v.name == d.o.Stack.Volume.Name {
-				if _, err := l.e.createVolume(ctx, v.name, v.labels); err != nil {
+				if err := d.makeVolume(ctx, l.e, v); err != nil {
 					return containerSpec{}, err
 				}
 			}
