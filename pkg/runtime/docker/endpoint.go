@@ -55,6 +55,9 @@ type sockets struct{ docker, podman string }
 
 var systemSockets = sockets{"/var/run/docker.sock", "/run/podman/podman.sock"}
 
+// fromEnvironment is why an engine is the one that the environment names.
+const fromEnvironment = "DOCKER_HOST"
+
 // defaultContext is the docker command's name for "no context".
 const defaultContext = "default"
 
@@ -64,7 +67,7 @@ func resolve(s Surroundings, system sockets) (Endpoint, error) {
 		config = filepath.Join(s.Home, ".docker")
 	}
 	if host := s.Getenv("DOCKER_HOST"); host != "" {
-		e := Endpoint{Host: host, Why: "DOCKER_HOST", tls: environmentTLS(s, config)}
+		e := Endpoint{Host: host, Why: fromEnvironment, tls: environmentTLS(s, config)}
 		return e.local()
 	}
 	name, why := s.Getenv("DOCKER_CONTEXT"), "DOCKER_CONTEXT"

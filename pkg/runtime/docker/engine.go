@@ -165,7 +165,11 @@ func (e *engine) unreachable(err error) error {
 		}
 		return fault.New(fault.Environment, hint, "the Docker engine at %s refuses the conversation: %w", where, err)
 	}
-	return fault.New(fault.Environment, "start Docker, or use --runtime process", "cannot reach the Docker engine at %s: %w", where, err)
+	hint := "start Docker, or use --runtime process"
+	if e.endpoint.Why == fromEnvironment {
+		hint = "unset DOCKER_HOST, start the engine that it names, or use --runtime process"
+	}
+	return fault.New(fault.Environment, hint, "cannot reach the Docker engine at %s: %w", where, err)
 }
 
 // called is a container for people: its name as it was last heard, else its id.

@@ -148,6 +148,11 @@ func (d *Driver) examineVolume(ctx context.Context, l look) runtime.Finding {
 		return runtime.Finding{Subject: subject, Level: runtime.Doubtful, Text: "the Compose file has to be read before it can be told"}
 	}
 	state, err := d.checkVolume(ctx, l, loaded.external(d.o.Stack.Volume.Name))
+	for key, v := range loaded.Project.Volumes {
+		if err == nil {
+			err = d.checkDeclared(ctx, l.e, declared{key: key, name: v.Name, external: bool(v.External)})
+		}
+	}
 	switch {
 	case err != nil:
 		return blocking(subject, err)

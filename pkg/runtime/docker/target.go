@@ -336,6 +336,10 @@ func (d *Driver) baseName(service string) string {
 	return d.o.Stack.ContainerProject() + "-" + d.o.Stack.ID[:min(enough, len(d.o.Stack.ID))] + "-" + service
 }
 
+// ServiceContainer is the name of the container that a service of
+// compose.override.yaml runs in.
+func (d *Driver) ServiceContainer(name string) string { return d.baseName(name) + "-1" }
+
 // agentContainer is a generation of an agent's replica.
 func (d *Driver) agentContainer(t target, ref runtime.Ref, name string) (containerSpec, error) {
 	a := t.agent(ref.Agent)
