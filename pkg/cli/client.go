@@ -169,11 +169,22 @@ func (c *client) once(ctx context.Context, m message) (_ answer, after time.Dura
 func refused(m message, resp *http.Response, content []byte) error {
 	var problem turn.Problem
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if withoutRoutes(resp, content) {
+		return &turnError{message: m, err: fmt.Errorf("the gateway has not read its routes yet (%s)", resp.Status)}
+	}
 	if kind != turn.ProblemType || json.Unmarshal(content, &problem) != nil {
 		return stranger(m, resp, content)
 	}
 	problem.SessionID = cmp.Or(problem.SessionID, m.session)
 	return &turnError{message: m, problem: &problem, sent: true}
+}
+
+// withoutRoutes recognises what Traefik answers between its start and the moment
+// when it has read its routes: no router of ours has stamped it. Nothing was
+// forwarded.
+func withoutRoutes(resp *http.Response, content []byte) bool {
+	return resp.StatusCode == http.StatusNotFound && resp.Header.Get(turn.HeaderRoutes) == "" &&
+		string(bytes.TrimSpace(content)) == "404 page not found"
 }
 
 // stranger is an answer that is not of the contract.

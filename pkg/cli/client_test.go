@@ -60,6 +60,11 @@ func TestTurnIsSentAgainUnderItsKey(t *testing.T) {
 		{"commit unknown", func(int, *http.Request) (*http.Response, error) {
 			return problem(turn.Problemf(turn.CommitUnknown, "")), nil
 		}},
+		{"a gateway without its routes", func(int, *http.Request) (*http.Response, error) {
+			rec := httptest.NewRecorder()
+			http.NotFound(rec, nil)
+			return rec.Result(), nil
+		}},
 		{"answer cut in the middle", func(int, *http.Request) (*http.Response, error) {
 			resp := committed()
 			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"sess`), &brokenReader{}))
