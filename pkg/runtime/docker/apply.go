@@ -253,9 +253,14 @@ func (a *apply) await(ctx context.Context, ref runtime.Ref) error {
 // not get ready.
 const lastLog = 20
 
+// exitTime is how long an agent that ended, and that the engine has started again
+// already, is waited for to end again, which tells how it does.
+const exitTime = 2 * time.Second
+
 func (a *apply) untilReady(ctx context.Context, ref runtime.Ref, id string, fresh bool) (how string, err error) {
 	within := time.Now().Add(a.d.o.ReadyTimeout)
 	restarts := 0
+	var again time.Time
 	for first := true; ; first = false {
 		c, err := a.e.inspectContainer(ctx, id)
 		if err != nil {
@@ -265,6 +270,18 @@ func (a *apply) untilReady(ctx context.Context, ref runtime.Ref, id string, fres
 			restarts = c.RestartCount // only an exit from now on counts
 		}
 		if fresh && !c.State.Running || c.State.Status == "exited" || c.RestartCount > restarts || fresh && c.State.Restarting {
+			if c.State.Running && !c.State.Restarting { // again, and says nothing of how it ended
+				if again.IsZero() {
+					again = time.Now()
+				}
+				if time.Since(again) < exitTime {
+					if err := pause(ctx, readyPoll); err != nil {
+						return "given up", err
+					}
+					continue
+				}
+				return "ended", a.unready(ctx, ref, id, "ended before it was ready, and the engine started it again")
+			}
 			exit := exitOf(c.State.ExitCode).String()
 			return exit, a.unready(ctx, ref, id, "ended before it was ready ("+exit+")")
 		}
@@ -335,10 +352,10 @@ func (a *apply) stop(ctx context.Context, ref runtime.Ref) error {
 		return fmt.Errorf("there is no container of %s", ref)
 	}
 	if !c.runs() {
-		return a.e.removeContainer(context.WithoutCancel(ctx), c.ID)
+		return a.d.remove(context.WithoutCancel(ctx), a.e, c)
 	}
 	end := a.p.Begin("stop " + a.named(ref))
-	exit, detail, err := a.d.halt(ctx, a.e, c.ID)
+	exit, detail, err := a.d.halt(ctx, a.e, c)
 	end(detail, err)
 	if err != nil {
 		return err
@@ -354,11 +371,11 @@ func (a *apply) stop(ctx context.Context, ref runtime.Ref) error {
 
 // halt stops a container through its drain and removes it. detail is how that
 // went, for people.
-func (d *Driver) halt(ctx context.Context, e *engine, id string) (exit runtime.Exit, detail string, err error) {
-	if exit, detail, err = d.stopped(ctx, e, id); err != nil {
+func (d *Driver) halt(ctx context.Context, e *engine, c seen) (exit runtime.Exit, detail string, err error) {
+	if exit, detail, err = d.stopped(ctx, e, c.ID); err != nil {
 		return exit, detail, err
 	}
-	return exit, detail, e.removeContainer(context.WithoutCancel(ctx), id)
+	return exit, detail, d.remove(context.WithoutCancel(ctx), e, c)
 }
 
 // stopped stops a container through its drain, and keeps it.

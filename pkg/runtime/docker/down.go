@@ -49,7 +49,8 @@ func (d *Driver) stopAll(ctx context.Context, p runtime.Progress, l look) (chang
 		}
 		changed = changed || gone
 	}
-	return changed, os.RemoveAll(d.place.traefik)
+	// Its count belongs to containers, of which there are none any more.
+	return changed, errors.Join(os.RemoveAll(d.place.traefik), os.RemoveAll(d.place.kills))
 }
 
 // removeNetwork removes the project's network, unless somebody else's container is
@@ -128,5 +129,5 @@ func (d *Driver) erase(ctx context.Context, p runtime.Progress) error {
 			err = errors.Join(err, l.e.removeImage(ctx, i.ID))
 		}
 	}
-	return errors.Join(err, os.RemoveAll(d.place.build), d.forget())
+	return errors.Join(err, os.RemoveAll(d.place.build), os.RemoveAll(d.place.logs), d.forget())
 }

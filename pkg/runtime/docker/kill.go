@@ -57,7 +57,7 @@ func (d *Driver) Signal(ctx context.Context, agent string, sig syscall.Signal) (
 	changes, errs := make([]runtime.Change, len(victims)), make([]error, len(victims))
 	var all sync.WaitGroup
 	for i, c := range victims {
-		all.Go(func() { changes[i], errs[i] = signalAndStart(ctx, l.e, c, sig) })
+		all.Go(func() { changes[i], errs[i] = d.signalAndStart(ctx, l.e, c, sig) })
 	}
 	all.Wait()
 	return changes, errors.Join(errs...)
@@ -74,7 +74,7 @@ func (u untold) Begin(step string) func(string, error) {
 
 func (untold) Output() io.Writer { return io.Discard }
 
-func signalAndStart(ctx context.Context, e *engine, c seen, sig syscall.Signal) (runtime.Change, error) {
+func (d *Driver) signalAndStart(ctx context.Context, e *engine, c seen, sig syscall.Signal) (runtime.Change, error) {
 	change := runtime.Change{Agent: c.Agent, Replica: c.Replica, Before: c.process()}
 	code, err := e.signalContainer(ctx, c.ID, sig)
 	if err != nil {
@@ -82,6 +82,9 @@ func signalAndStart(ctx context.Context, e *engine, c seen, sig syscall.Signal) 
 	}
 	change.Exit = exitOf(code)
 	ctx = context.WithoutCancel(ctx)
+	if err := d.place.countKill(c.ID, c.RestartCount); err != nil {
+		d.warn(fmt.Sprintf("the restart of %s is not counted: %v", c.Replica, err))
+	}
 	if err := e.startContainer(ctx, c.ID); err != nil {
 		return change, err
 	}

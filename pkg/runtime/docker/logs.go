@@ -9,38 +9,26 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 // followEvery is how often a follow looks for containers that are new.
 const followEvery = 250 * time.Millisecond
 
 // Logs implements runtime.Driver. They are those of the containers that are
-// there: the engine forgets a log with its container. A follow goes on with
+// there, and the last lines of those that were removed. A follow goes on with
 // containers that come later, and returns nil when the context ends.
 func (d *Driver) Logs(ctx context.Context, o runtime.LogOptions, emit func(runtime.Line) error) error {
 	l, err := d.look(ctx)
 	if err != nil {
 		return err
 	}
-	if o.Agent != "" && d.knows([]string{o.Agent}) != nil && !slices.ContainsFunc(l.agents, func(c seen) bool { return c.Agent == o.Agent }) {
+	if o.Agent != "" && d.knows([]string{o.Agent}) != nil && len(l.ofAgent(o.Agent)) == 0 && !(turn.ValidAgent(o.Agent) && exists(d.place.keptLogs(o.Agent))) {
 		return fault.New(fault.Usage, "see flisk status for the names", "the project has no agent %q", o.Agent)
 	}
-	var past []runtime.Line
-	latest := map[string]time.Time{}
-	for _, c := range l.ofAgent(o.Agent) {
-		read := logOptions{tail: o.Tail}
-		err := l.e.logs(ctx, c.ID, read, func(line logLine) error {
-			past = append(past, runtime.Line{Time: line.time, Replica: c.Replica, Text: line.text})
-			latest[c.ID] = line.time
-			return nil
-		})
-		if err != nil && !errors.Is(err, errNotFound) {
-			return err
-		}
-	}
-	slices.SortStableFunc(past, func(a, b runtime.Line) int { return a.Time.Compare(b.Time) })
-	if o.Tail >= 0 && len(past) > o.Tail {
-		past = past[len(past)-o.Tail:]
+	past, latest, err := d.past(ctx, l, o)
+	if err != nil {
+		return err
 	}
 	for _, line := range past {
 		if err := emit(line); err != nil {

@@ -29,8 +29,9 @@ type look struct {
 	services []seen // in the order in which they were made
 	readers  []seen // containers that look at a volume
 	networks []network.Summary
-	live     *live // nil when there is none, or unread says why it is not known
-	unread   error // of the live routes: what serves is then taken for nothing
+	live     *live          // nil when there is none, or unread says why it is not known
+	unread   error          // of the live routes: what serves is then taken for nothing
+	counted  map[string]int // restarts that the engine does not know of any more, by container
 }
 
 // seen is one container of the project.
@@ -95,7 +96,8 @@ func (d *Driver) look(ctx context.Context) (look, error) {
 	}
 	l.sort()
 	l.live, l.unread = d.place.readLive()
-	return l, nil
+	l.counted, err = d.place.counted()
+	return l, err
 }
 
 func (l *look) add(c seen) {
@@ -238,7 +240,7 @@ func (d *Driver) volumePlace(e *engine) string {
 func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, error) {
 	r := runtime.Replica{
 		Agent: c.Agent, Name: c.Replica, Generation: c.Generation, Serving: l.serving(c),
-		PID: c.State.Pid, Start: c.State.StartedAt, Restarts: c.RestartCount,
+		PID: c.State.Pid, Start: c.State.StartedAt, Restarts: c.RestartCount + l.counted[c.ID],
 		Code: c.Config.Labels[labelCode], Settings: c.Config.Labels[labelSettings], Named: namedSettings(c.Config),
 	}
 	r.Started, _ = time.Parse(time.RFC3339Nano, c.State.StartedAt) // the zero time is "not known"

@@ -11,6 +11,8 @@ import (
 type place struct {
 	traefik string // what the gateway mounts; there while it is
 	build   string // programs, named by agent, code and machine
+	logs    string // of agents' containers that were removed; survives down
+	kills   string // counts what the engine does not
 	lock    string // held during every change, on any runtime
 }
 
@@ -19,6 +21,8 @@ func placeOf(home string, s stack.Stack) place {
 	return place{
 		traefik: filepath.Join(home, "traefik", key),
 		build:   filepath.Join(home, "build", key+".docker"),
+		logs:    filepath.Join(home, "logs", key+".docker"),
+		kills:   filepath.Join(home, "projects", key+".kills"),
 		lock:    filepath.Join(home, "projects", key+".lock"),
 	}
 }
@@ -30,6 +34,9 @@ func (p place) static() string { return filepath.Join(p.traefik, "static.yaml") 
 func (p place) dynamic() string { return filepath.Join(p.traefik, "dynamic") }
 
 func (p place) routes() string { return filepath.Join(p.dynamic(), "routes.yaml") }
+
+// keptLogs is where the logs of an agent's removed containers are.
+func (p place) keptLogs(agent string) string { return filepath.Join(p.logs, agent) }
 
 // agentProgram is where an agent's program is built.
 func (p place) agentProgram(agent, code, arch string) string {

@@ -74,7 +74,7 @@ func (a *apply) undo(ctx context.Context, c seen) error {
 		what = a.named(c.Ref)
 	}
 	if !c.runs() {
-		return a.e.removeContainer(ctx, c.ID)
+		return a.d.remove(ctx, a.e, c)
 	}
 	end := a.p.Begin("stop " + what)
 	force := make(chan struct{})
@@ -86,7 +86,7 @@ func (a *apply) undo(ctx context.Context, c seen) error {
 	if err != nil {
 		return err
 	}
-	return a.e.removeContainer(ctx, c.ID)
+	return a.d.remove(ctx, a.e, c)
 }
 
 // restoreGateway starts the gateway that was stopped for another one.

@@ -132,7 +132,7 @@ func (a *apply) stopService(ctx context.Context, name string) error {
 			a.paused = append(a.paused, c)
 			_, detail, err = a.d.stopped(ctx, a.e, c.ID)
 		case c.runs():
-			_, detail, err = a.d.halt(ctx, a.e, c.ID)
+			_, detail, err = a.d.halt(ctx, a.e, c)
 		case i < 0:
 			err = a.e.removeContainer(context.WithoutCancel(ctx), c.ID)
 		}

@@ -101,7 +101,7 @@ func (d *Driver) RemoveVolume(ctx context.Context, p runtime.Progress) (removed 
 	}
 	// A container that never runs can hold a volume, too.
 	for _, c := range l.everything() {
-		if err := l.e.removeContainer(ctx, c.ID); err != nil {
+		if err := d.remove(ctx, l.e, c); err != nil {
 			return nil, err
 		}
 	}
@@ -295,7 +295,7 @@ func (d *Driver) removeReaders(ctx context.Context, l look) error {
 	var errs []error
 	for _, c := range l.readers {
 		if made, err := time.Parse(time.RFC3339Nano, c.Created); err == nil && time.Since(made) > readerAge {
-			_, _, err := d.halt(ctx, l.e, c.ID)
+			_, _, err := d.halt(ctx, l.e, c)
 			errs = append(errs, err)
 		}
 	}

@@ -27,7 +27,7 @@ func TestSuite(t *testing.T) {
 			t.Fatal(err)
 		}
 		return runtimetest.Place{
-			Program: &suiteProgram, LogsStay: true,
+			Program: &suiteProgram,
 			New: func(t *testing.T, s runtimetest.Setup) runtime.Driver {
 				t.Helper()
 				d, err := New(Options{

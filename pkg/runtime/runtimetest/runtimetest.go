@@ -58,9 +58,6 @@ type Place struct {
 	// It removes what the runtime keeps, and fails the test when more is left than
 	// it should.
 	Clean func(t *testing.T, s Setup)
-
-	// LogsStay says that the output of what was stopped can still be read.
-	LogsStay bool
 }
 
 // Program is the agent of the suite, as a static program. It is built when it is

@@ -142,6 +142,9 @@ func testKill(t *testing.T, place Place) {
 		t.Errorf("kill: %+v of %+v", c, before)
 	}
 	Eventually(t, "the agent to be back", func() bool { return p.Replica().State == runtime.Ready })
+	if n := p.Replica().Restarts; n != 1 {
+		t.Errorf("a kill counts as %d restarts", n)
+	}
 	said(t, p.MustTurn("s1", "b"), 2, "a b")
 	if up := p.Up(); len(up.Replaced) > 0 {
 		t.Errorf("up after a kill: %+v", up)
@@ -281,6 +284,16 @@ func testBroken(t *testing.T, place Place) {
 	if o := p.Observe(); o.Running || len(o.Replicas) > 0 || len(o.Stale) > 0 {
 		t.Errorf("a failed up left %+v", o)
 	}
+	words := 0
+	err = p.Driver().Logs(t.Context(), runtime.LogOptions{Tail: -1}, func(l runtime.Line) error {
+		if strings.Contains(l.Text, "the model key is missing") {
+			words++
+		}
+		return nil
+	})
+	if err != nil || words == 0 {
+		t.Errorf("the agent's last words are not in the log, %v", err)
+	}
 	p.Setup.Stack.Agents[0].Env = nil
 	p.Up()
 	said(t, p.MustTurn("s1", "a"), 1, "a")
@@ -331,12 +344,23 @@ func testLogs(t *testing.T, place Place) {
 		t.Errorf("no lines: %v, %+v", err, lines)
 	}
 	isFault(t, read(runtime.LogOptions{Agent: "nobody"}), fault.Usage, `no agent "nobody"`)
-	if place.LogsStay {
-		p.Down()
-		if err := read(runtime.LogOptions{Tail: -1}); err != nil || len(lines) == 0 {
-			t.Errorf("after down: %v, %+v", err, lines)
+	stays := func(when string) {
+		t.Helper()
+		turns := 0
+		err := read(runtime.LogOptions{Agent: "bot", Tail: -1})
+		for _, l := range lines {
+			if l.Replica == "bot-1" && l.Text == "a turn of 1ms begins" {
+				turns++
+			}
+		}
+		if err != nil || turns != 1 {
+			t.Errorf("%s the turn is %d times in the log, %v", when, turns, err)
 		}
 	}
+	p.Restart()
+	stays("after a restart")
+	p.Down()
+	stays("after down")
 }
 
 // A follow goes on over a restart, and ends with its context.
