@@ -46,7 +46,7 @@ type Replica struct {
 	PID        int
 	Start      string // of PID: tells it from every other process of that number
 	Started    time.Time
-	Restarts   int       // of this generation: exits that nobody asked for
+	Restarts   int       // of this generation: exits in its place, a kill among them
 	Code       string    // source hash of what it runs
 	Settings   string    // identifies the settings that it was started with
 	Named      []Setting // the same, for the cause of a step; nil when that is not known
