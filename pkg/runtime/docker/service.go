@@ -13,16 +13,10 @@ import (
 	"github.com/flisk-go/flisk/pkg/stack/composefile"
 )
 
-// pull gets a service's image: it is pulled, or built where the service says how.
+// pull gets a service's image, or the gateway's.
 func (a *apply) pull(ctx context.Context, s composefile.Service) error {
-	switch {
-	case s.PullPolicy == "never":
+	if s.PullPolicy == "never" {
 		return fault.New(fault.Environment, "docker pull "+s.Image, "service %q may not pull its image %q, and the engine has none", s.Name, s.Image)
-	case s.Build != nil:
-		end := a.p.Begin("build " + s.Name)
-		_, err := a.e.buildDockerfile(ctx, a.dockerfile(s), a.p.Output())
-		end("", err)
-		return err
 	}
 	end := a.p.Begin("pull " + s.Image)
 	began := time.Now()
@@ -31,7 +25,7 @@ func (a *apply) pull(ctx context.Context, s composefile.Service) error {
 	return err
 }
 
-// dockerfile is a build of a service's own.
+// dockerfile is a build as the Compose file says.
 func (a *apply) dockerfile(s composefile.Service) dockerfileBuild {
 	return dockerfileBuild{
 		tag: s.Image, dir: s.Build.Context, dockerfile: s.Build.Dockerfile, target: s.Build.Target,
