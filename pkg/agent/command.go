@@ -6,14 +6,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"os"
 	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/internal/durable"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
@@ -101,32 +100,6 @@ func untilSignal() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 }
 
-// export opens an export. What comes on stdin is copied into a file without a
-// name: it is read twice.
-func (p process) export(name string) (*os.File, int64, error) {
-	if name != "" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, 0, fmt.Errorf("cannot read the export: %w", err)
-		}
-		info, err := f.Stat()
-		if err != nil {
-			return nil, 0, errors.Join(fmt.Errorf("cannot read the export: %w", err), f.Close())
-		}
-		return f, info.Size(), nil
-	}
-	f, err := os.CreateTemp("", "flisk-import-*")
-	if err != nil {
-		return nil, 0, fmt.Errorf("there is no place to copy the export to: %w", err)
-	}
-	_ = os.Remove(f.Name()) // at the latest the system removes it
-	size, err := io.Copy(f, p.stdin)
-	if err != nil {
-		return nil, 0, errors.Join(fmt.Errorf("cannot read the export: %w", err), f.Close())
-	}
-	return f, size, nil
-}
-
 func (p process) removeSessions(env turn.Env, args []string) int {
 	flags := p.flags("sessions rm")
 	agent := flags.String("agent", env.Agent, "those of agent `NAME`")
@@ -147,12 +120,12 @@ func (p process) removeSessions(env turn.Env, args []string) int {
 
 // moveFile is how a verification takes the file of a session away.
 func (p process) moveFile(env turn.Env, from, to string) int {
-	root, err := os.OpenRoot(env.Data)
+	root, err := durable.OpenRoot(env.Data)
 	if err != nil {
 		p.complain(err)
 		return exitEnv
 	}
-	if err := errors.Join(root.Rename(from, to), root.Close()); err != nil {
+	if err := errors.Join(root.Rename(durable.OpVerifyMove, from, to), root.Close()); err != nil {
 		p.complain(err)
 		return exitFail
 	}

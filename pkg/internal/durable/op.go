@@ -52,6 +52,8 @@ const (
 	OpProbe       Op = "probe"
 	OpProbeLock   Op = "probe.lock"
 	OpProbeRemove Op = "probe.remove"
+
+	OpVerifyMove Op = "verify.move" // a verification takes a session's file away, and brings it back
 )
 
 // The whole-file writes: the prefixes that [Write] puts before its steps.
