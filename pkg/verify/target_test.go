@@ -79,12 +79,19 @@ func newBench(t *testing.T, binary string) *bench {
 	return b
 }
 
+// handedOut are the addresses of all benches: one that is down must find its own
+// free when it comes up again.
+var handedOut sync.Map
+
 // freeAddress is one that nobody listens on, below the ports of connections: the
 // gateway must get it again after down.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.IntN(20_000)))
+		if _, taken := handedOut.LoadOrStore(address, true); taken {
+			continue
+		}
 		if ln, err := net.Listen("tcp", address); err == nil {
 			_ = ln.Close() // nobody connected
 			return address
