@@ -22,7 +22,6 @@ import (
 )
 
 // onFake is a project on a fake engine.
-
 func onFake(t *testing.T, o dockertest.Options) (*runtimetest.Project, *dockertest.Engine) {
 	t.Helper()
 	place, fake := fakePlace(t, o)
@@ -30,7 +29,6 @@ func onFake(t *testing.T, o dockertest.Options) (*runtimetest.Project, *dockerte
 }
 
 // both runs a test on the fake engine, and on the real one.
-
 func both(t *testing.T, test func(t *testing.T, p *runtimetest.Project)) {
 	t.Run("fake", func(t *testing.T) {
 		t.Parallel()
@@ -44,7 +42,6 @@ func both(t *testing.T, test func(t *testing.T, p *runtimetest.Project)) {
 }
 
 // driverOf is the project's driver with all its methods.
-
 func driverOf(p *runtimetest.Project) *Driver { return p.Driver().(*Driver) }
 
 func write(t *testing.T, path, content string) {
@@ -54,52 +51,8 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// TestC11_IdleDown: an idle agent exits 0 in well under its grace.
-
-// TestC13_CtrlCDoesNotCutTheGrace: on engines that kill when the client of a stop
-
-// leaves, nobody leaves: the turn in flight is answered although the context of
-
-// the down has ended.
-
-// TestC12_ForceKills: a closed force channel ends the waiting by SIGKILL.
-
-// inFlight sends a turn of three seconds and returns when it runs.
-
-// TestC17_DownKeepsTheVolume: a down asks for the removal of no volume, with or
-
-// without its container.
-
-// TestC17_RemoveVolume: it removes the project's volume, with all that is
-
-// remembered of it, and nobody else's.
-
-// TestC17_ReadVolume: sessions can be looked at when nothing runs and while
-
-// something does, and the volume stays as it is.
-
-// TestC18_AnotherEngine: an engine that does not have the project's volume is
-
-// refused before anything is made on it.
-
-// TestC18_EmptiedVolume: a volume that was emptied or made anew is refused by the
-
-// agents, which are told its id.
-
-// TestC19_PortOfAnotherContainer: the engine itself knows of a port that nobody
-
-// on this machine is seen to listen on.
-
-// TestC19_SecondUpAsksForNothing: an up of an unchanged stack makes no call that
-
-// could change anything.
-
-// TestC20_ReadyThroughTheGateway: the first request after an up is answered.
-
 // TestNoSecretIsShown: a value of an env file is in the container's environment,
-
 // as it must be, and nowhere else.
-
 func TestNoSecretIsShown(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {
@@ -146,7 +99,6 @@ func TestNoSecretIsShown(t *testing.T) {
 }
 
 // grep fails the test when a file below dir holds the text.
-
 func grep(t *testing.T, dir, text string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -165,7 +117,6 @@ func grep(t *testing.T, dir, text string) {
 }
 
 // TestHardened: what a container may is what the Compose file says.
-
 func TestHardened(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {
@@ -197,16 +148,8 @@ func TestHardened(t *testing.T) {
 	})
 }
 
-// TestC08_AgentThatDiesComesBack: the engine starts it again.
-
-// TestStoppedByHand: what somebody stopped or killed with docker is brought back.
-
-// TestCrashLoopIsTold: an agent that ends again and again says why in status.
-
 // TestServices: what people add in an override runs, and is changed and stopped
-
 // with the project.
-
 func TestServices(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{
@@ -262,7 +205,6 @@ services:
 }
 
 // TestUnappliedKeyIsRefused: before anything is made.
-
 func TestUnappliedKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{})
@@ -275,7 +217,6 @@ func TestUnappliedKeyIsRefused(t *testing.T) {
 }
 
 // TestOldImagesGo: of the project's own, and of nobody else.
-
 func TestOldImagesGo(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {
@@ -314,7 +255,6 @@ func mustEngine(t *testing.T, p *runtimetest.Project) *engine {
 }
 
 // TestEraseLeavesNothing, also of what runs.
-
 func TestEraseLeavesNothing(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {
@@ -351,7 +291,6 @@ func TestEraseLeavesNothing(t *testing.T) {
 }
 
 // TestExamine: every finding is fine where nothing is wrong.
-
 func TestExamine(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {

@@ -13,6 +13,8 @@ import (
 	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
 )
 
+// TestC19_PortOfAnotherContainer: the engine itself knows of a port that nobody
+// on this machine is seen to listen on.
 func TestC19_PortOfAnotherContainer(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{})
@@ -47,6 +49,8 @@ func TestC19_NoSubnetNamesTheUnused(t *testing.T) {
 	}
 }
 
+// TestC19_SecondUpAsksForNothing: an up of an unchanged stack makes no call that
+// could change anything.
 func TestC19_SecondUpAsksForNothing(t *testing.T) {
 	t.Parallel()
 	for _, api := range apis {
@@ -65,6 +69,7 @@ func TestC19_SecondUpAsksForNothing(t *testing.T) {
 	}
 }
 
+// TestC20_ReadyThroughTheGateway: the first request after an up is answered.
 func TestC20_ReadyThroughTheGateway(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {

@@ -16,6 +16,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
+// TestC11_IdleDown: an idle agent exits 0 in well under its grace.
 func TestC11_IdleDown(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {
@@ -30,6 +31,9 @@ func TestC11_IdleDown(t *testing.T) {
 	})
 }
 
+// TestC13_CtrlCDoesNotCutTheGrace: on engines that kill when the client of a stop
+// leaves, nobody leaves: the turn in flight is answered although the context of
+// the down has ended.
 func TestC13_CtrlCDoesNotCutTheGrace(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{CancelKills: true})
@@ -51,6 +55,7 @@ func TestC13_CtrlCDoesNotCutTheGrace(t *testing.T) {
 	}
 }
 
+// TestC12_ForceKills: a closed force channel ends the waiting by SIGKILL.
 func TestC12_ForceKills(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{})
@@ -76,6 +81,7 @@ func TestC12_ForceKills(t *testing.T) {
 	}
 }
 
+// inFlight sends a turn of three seconds and returns when it runs.
 func inFlight(t *testing.T, p *runtimetest.Project) <-chan runtimetest.Answer {
 	t.Helper()
 	answer := make(chan runtimetest.Answer, 1)
@@ -91,6 +97,7 @@ func inFlight(t *testing.T, p *runtimetest.Project) <-chan runtimetest.Answer {
 	return answer
 }
 
+// TestC08_AgentThatDiesComesBack: the engine starts it again.
 func TestC08_AgentThatDiesComesBack(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{})
@@ -117,6 +124,7 @@ func TestC08_AgentThatDiesComesBack(t *testing.T) {
 	}
 }
 
+// TestStoppedByHand: what somebody stopped or killed with docker is brought back.
 func TestStoppedByHand(t *testing.T) {
 	t.Parallel()
 	for _, service := range []string{"bot", stack.GatewayService} {
@@ -152,6 +160,7 @@ func TestStoppedByHand(t *testing.T) {
 	}
 }
 
+// TestCrashLoopIsTold: an agent that ends again and again says why in status.
 func TestCrashLoopIsTold(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{})

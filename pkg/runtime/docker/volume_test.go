@@ -16,6 +16,8 @@ import (
 	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
 )
 
+// TestC17_DownKeepsTheVolume: a down asks for the removal of no volume, with or
+// without its container.
 func TestC17_DownKeepsTheVolume(t *testing.T) {
 	t.Parallel()
 	for _, api := range apis {
@@ -35,6 +37,8 @@ func TestC17_DownKeepsTheVolume(t *testing.T) {
 	}
 }
 
+// TestC17_RemoveVolume: it removes the project's volume, with all that is
+// remembered of it, and nobody else's.
 func TestC17_RemoveVolume(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {
@@ -88,6 +92,8 @@ func TestC17_ExternalVolumeStays(t *testing.T) {
 	}
 }
 
+// TestC17_ReadVolume: sessions can be looked at when nothing runs and while
+// something does, and the volume stays as it is.
 func TestC17_ReadVolume(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {
@@ -122,6 +128,8 @@ func TestC17_ReadVolume(t *testing.T) {
 	})
 }
 
+// TestC18_AnotherEngine: an engine that does not have the project's volume is
+// refused before anything is made on it.
 func TestC18_AnotherEngine(t *testing.T) {
 	t.Parallel()
 	p, first := onFake(t, dockertest.Options{})
@@ -151,6 +159,8 @@ func TestC18_AnotherEngine(t *testing.T) {
 	p.Place = here
 }
 
+// TestC18_EmptiedVolume: a volume that was emptied or made anew is refused by the
+// agents, which are told its id.
 func TestC18_EmptiedVolume(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{})
