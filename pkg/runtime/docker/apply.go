@@ -76,17 +76,7 @@ func newApply(c course, p runtime.Progress) *apply {
 // ends. From the first stop on there is no way back and no giving up: what is
 // stopped was replaced or is not wanted, and its drain is not to be cut.
 func (a *apply) run(ctx context.Context, plan runtime.Plan) error {
-	for len(plan) > 0 {
-		n := 1
-		for n < len(plan) && plan[n].Do == plan[0].Do {
-			n++
-		}
-		if err := a.group(ctx, plan[:n]); err != nil {
-			return err
-		}
-		plan = plan[n:]
-	}
-	return nil
+	return plan.Do(func(steps []runtime.Step) error { return a.group(ctx, steps) })
 }
 
 // group does neighbouring steps of one action.
@@ -96,11 +86,11 @@ func (a *apply) group(ctx context.Context, steps []runtime.Step) error {
 		if err := a.lay(ctx); err != nil {
 			return err
 		}
-		return together(steps, func(s runtime.Step) error { return a.start(ctx, s.Ref()) })
+		return runtime.Together(steps, func(s runtime.Step) error { return a.start(ctx, s.Ref()) })
 	case runtime.Await:
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		return together(steps, func(s runtime.Step) error {
+		return runtime.Together(steps, func(s runtime.Step) error {
 			err := a.await(ctx, s.Ref())
 			if err != nil {
 				cancel(err) // the others' waiting is for nothing
@@ -109,7 +99,7 @@ func (a *apply) group(ctx context.Context, steps []runtime.Step) error {
 		})
 	case runtime.Stop:
 		a.committed = a.committed || slices.ContainsFunc(steps, func(s runtime.Step) bool { return a.runs(s.Ref()) })
-		return together(steps, func(s runtime.Step) error { return a.stop(ctx, s.Ref()) })
+		return runtime.Together(steps, func(s runtime.Step) error { return a.stop(ctx, s.Ref()) })
 	}
 	for _, s := range steps {
 		if err := a.step(ctx, s); err != nil {
@@ -123,18 +113,6 @@ func (a *apply) group(ctx context.Context, steps []runtime.Step) error {
 func (a *apply) runs(ref runtime.Ref) bool {
 	c, ok := a.course.look.at(ref)
 	return ok && c.runs()
-}
-
-// together does all steps at once and returns the error of the first of them
-// that has one.
-func together(steps []runtime.Step, do func(runtime.Step) error) error {
-	errs := make([]error, len(steps))
-	var all sync.WaitGroup
-	for i, s := range steps {
-		all.Go(func() { errs[i] = do(s) })
-	}
-	all.Wait()
-	return cmp.Or(errs...)
 }
 
 func (a *apply) step(ctx context.Context, s runtime.Step) error {

@@ -56,17 +56,7 @@ func (d *Driver) newApply(p runtime.Progress, l look) *apply {
 // ends. From the first stop on there is no way back and no giving up: what is
 // stopped was replaced or is not wanted, and its drain is not to be cut.
 func (a *apply) run(ctx context.Context, plan runtime.Plan) error {
-	for len(plan) > 0 {
-		n := 1
-		for n < len(plan) && plan[n].Do == plan[0].Do {
-			n++
-		}
-		if err := a.group(ctx, plan[:n]); err != nil {
-			return err
-		}
-		plan = plan[n:]
-	}
-	return nil
+	return plan.Do(func(steps []runtime.Step) error { return a.group(ctx, steps) })
 }
 
 // group does neighbouring steps of one action. The ones that wait, wait at the
@@ -76,7 +66,7 @@ func (a *apply) group(ctx context.Context, steps []runtime.Step) error {
 	case runtime.Await:
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		return together(steps, func(s runtime.Step) error {
+		return runtime.Together(steps, func(s runtime.Step) error {
 			err := a.await(ctx, s.Ref())
 			if err != nil {
 				cancel(err) // the others' waiting is for nothing
@@ -85,7 +75,7 @@ func (a *apply) group(ctx context.Context, steps []runtime.Step) error {
 		})
 	case runtime.Stop:
 		a.spawned, a.switched, a.started, a.committed = false, false, nil, true
-		return together(steps, func(s runtime.Step) error {
+		return runtime.Together(steps, func(s runtime.Step) error {
 			return a.stop(ctx, a.p.Begin("stop "+a.named(s.Ref())), stopRequest{Ref: s.Ref()})
 		})
 	}
@@ -95,18 +85,6 @@ func (a *apply) group(ctx context.Context, steps []runtime.Step) error {
 		}
 	}
 	return nil
-}
-
-// together does all steps at once and returns the error of the first of them
-// that has one.
-func together(steps []runtime.Step, do func(runtime.Step) error) error {
-	errs := make([]error, len(steps))
-	var all sync.WaitGroup
-	for i, s := range steps {
-		all.Go(func() { errs[i] = do(s) })
-	}
-	all.Wait()
-	return cmp.Or(errs...)
 }
 
 func (a *apply) step(ctx context.Context, s runtime.Step) error {
