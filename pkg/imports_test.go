@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"pkg/runtime", "pkg/runtime/memory"},
 	{"pkg/stack/genfile"}, // what of a stack is in its project
 	{"pkg/gateway", "pkg/watch", "pkg/toolchain", "pkg/stack/composefile", "pkg/stack/traefik"},
-	{"pkg/stack"}, // derived from a project
+	{"pkg/stack", "pkg/source"}, // derived from a project
 	{"pkg/project"},
 	{"pkg/console", "pkg", "templates"},
 	{"pkg/agent"},
@@ -52,7 +52,8 @@ var homes = map[string][]string{
 	"github.com/fsnotify":                          {"pkg/watch"},
 	"github.com/docker":                            {"pkg/runtime/docker"},
 	"github.com/containerd/errdefs":                {"pkg/runtime/docker"},
-	"github.com/moby/patternmatcher":               {"pkg/runtime/docker"},
+	"github.com/moby/patternmatcher":               {"pkg/runtime/docker", "pkg/source"},
+	"golang.org/x/mod":                             {"pkg/source"},
 	"golang.org/x/sys":                             {"pkg/internal/proc", "pkg/runtime/docker", "pkg/runtime/process", "pkg/console"},
 	"golang.org/x/sync":                            {"pkg/runtime/docker", "pkg/runtime/process", "pkg/gateway", "pkg/verify", "pkg/dev"},
 }

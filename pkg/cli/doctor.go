@@ -13,6 +13,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/scaffold"
+	"github.com/flisk-go/flisk/pkg/source"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/toolchain"
 )
@@ -176,7 +177,7 @@ func examineAgent(ctx context.Context, p *project.Project, on project.Runtime, a
 	if err != nil && (on != project.Docker || asFault(err).Kind != fault.Environment) { // examineToolchain tells of the other
 		return asFinding(subject, err)
 	}
-	if _, err := p.SourceHash(agent.Name); err != nil {
+	if _, err := source.Hash(p, agent.Name); err != nil {
 		return asFinding(subject, err)
 	}
 	return runtime.Finding{Subject: subject, Level: runtime.Fine, Text: "a main package of a module, in " + agent.Dir}

@@ -8,6 +8,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/docker"
 	"github.com/flisk-go/flisk/pkg/runtime/process"
+	"github.com/flisk-go/flisk/pkg/source"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
@@ -40,12 +41,17 @@ func (a *app) processDriver(p *project.Project, force <-chan struct{}) (runtime.
 		RunBase:    base,
 		Executable: executable,
 		Env:        a.environ,
-		SourceHash: p.SourceHash,
+		SourceHash: hashes(p),
 		Force:      force,
 		Owner:      a.owner,
 
 		LeaveAgents: a.global.yes,
 	})
+}
+
+// hashes names the present source of a project's agents.
+func hashes(p *project.Project) func(agent string) (string, error) {
+	return func(agent string) (string, error) { return source.Hash(p, agent) }
 }
 
 // dockerDriver makes the driver that runs a project as containers.
@@ -59,7 +65,7 @@ func (a *app) dockerDriver(p *project.Project, force <-chan struct{}) (*docker.D
 		Home:         home,
 		Surroundings: a.surroundings(),
 		Environ:      a.environ,
-		SourceHash:   p.SourceHash,
+		SourceHash:   hashes(p),
 		Force:        force,
 		Warn:         a.warn,
 

@@ -20,6 +20,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/source"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
@@ -134,14 +135,14 @@ func (a *app) exportFrom(ctx context.Context, p *opened, v sessionVolume, o expo
 		console.Field{Label: "to", Value: console.Cell{Text: result.File}, Shrink: console.Middle},
 	)
 	a.printLeft(result)
-	a.noteCode(p.project, result.File, project.ExportSuffix)
+	a.noteCode(p.project, result.File, source.ExportSuffix)
 	return result.incomplete()
 }
 
 // noteCode says so when a file that was written into the project counts as code,
 // by an absolute path; under a name that ends in suffix it would not.
 func (a *app) noteCode(p *project.Project, file, suffix string) {
-	if rel, err := filepath.Rel(p.Dir, file); err == nil && filepath.IsLocal(rel) && !project.Ignored(filepath.ToSlash(rel)) {
+	if rel, err := filepath.Rel(p.Dir, file); err == nil && filepath.IsLocal(rel) && !source.Ignored(filepath.ToSlash(rel)) {
 		a.streams.Err.Note("note", console.Warn, fmt.Sprintf("%s is in the project and counts as code; what ends in %s does not", filepath.Base(file), suffix))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime/process"
+	"github.com/flisk-go/flisk/pkg/source"
 	"github.com/flisk-go/flisk/pkg/verify"
 )
 
@@ -71,7 +72,7 @@ func newVerify(a *app) *cobra.Command {
 			"flisk verify", "prove the project of this directory",
 			"flisk verify --list", "what is checked, and how",
 			"flisk verify --run crash --run drain", "only these two",
-			"flisk verify --yes --junit report"+project.ReportSuffix, "for a CI system; a file of this name does not count as code",
+			"flisk verify --yes --junit report"+source.ReportSuffix, "for a CI system; a file of this name does not count as code",
 		),
 		Args: positional(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -166,7 +167,7 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 	} else {
 		show.conclude(a, result)
 		if file, err := filepath.Abs(o.junit); err == nil && o.junit != "" {
-			a.noteCode(opened.project, file, project.ReportSuffix)
+			a.noteCode(opened.project, file, source.ReportSuffix)
 		}
 	}
 	switch result.Verdict {

@@ -60,7 +60,7 @@ func (a *app) newProof(o *opened, progress runtime.Progress) (*proof, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &proof{app: a, root: root, runtime: o.runtime, force: make(chan struct{}), progress: progress, source: &pinned{hash: p.SourceHash, known: map[string]string{}}}
+	v := &proof{app: a, root: root, runtime: o.runtime, force: make(chan struct{}), progress: progress, source: &pinned{hash: hashes(p), known: map[string]string{}}}
 	port, err := steadyPort()
 	if err == nil {
 		v.stack = stackToProve(o, port)

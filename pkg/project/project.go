@@ -63,7 +63,7 @@ type Agent struct {
 	EnvFiles       []string // relative to the project, with slashes, never leaving it; they need not exist
 
 	// WatchIgnore are names that change nothing of the agent: such files do not
-	// count for what it is built from ([Project.SourceHash]), and reload nothing.
+	// count for what it is built from (pkg/source), and reload nothing.
 	// Every other file of the project counts, because an agent may embed it. A
 	// pattern is one of path.Match, for the name of a file or directory in any
 	// depth or, with a slash in it, for its path in the project.

@@ -15,6 +15,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/scaffold"
+	"github.com/flisk-go/flisk/pkg/source"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
@@ -31,7 +32,7 @@ func scaffolded(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.o.Stack, r.o.SourceHash = stack.Of(p, ""), p.SourceHash
+	r.o.Stack, r.o.SourceHash = stack.Of(p, ""), func(agent string) (string, error) { return source.Hash(p, agent) }
 	return r
 }
 

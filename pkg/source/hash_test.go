@@ -1,4 +1,4 @@
-package project
+package source
 
 import (
 	"os"
@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/flisk-go/flisk/pkg/project"
 )
 
 const two = `version: 1
@@ -17,10 +19,24 @@ agents: {bot: {}, clerk: {path: clerk}}
 volumes: {checkpoints: {name: flisk-shop-9f2c41d07a3e}}
 `
 
+// load parses a flisk.yaml into a directory of its own.
+func load(t *testing.T, content string) *project.Project {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := project.Parse(dir, []byte(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // tree is a project on disk that can be changed and hashed.
 type tree struct {
 	*testing.T
-	p *Project
+	p *project.Project
 }
 
 func newTree(t *testing.T) *tree {
@@ -44,7 +60,7 @@ func (t *tree) write(rel, content string) {
 
 func (t *tree) hash(agent string) string {
 	t.Helper()
-	h, err := t.p.SourceHash(agent)
+	h, err := Hash(t.p, agent)
 	if err != nil || len(h) != 12 {
 		t.Fatalf("hash %q, %v", h, err)
 	}
@@ -79,11 +95,11 @@ func TestSourceHashChangesWithWhatIsBuilt(t *testing.T) {
 		}
 	}
 	for _, f := range []string{"go.mod", "go.sum", "go.work", "assets/prompt.txt", "assets/new.bin", "README.md", "turn_test.go.txt", "sub/.env",
-		"third_party/x/x.go", "clerk/price/price.go", "a.log.txt", "sub/compose.yaml", "sub/" + FileName} {
+		"third_party/x/x.go", "clerk/price/price.go", "a.log.txt", "sub/compose.yaml", "sub/" + project.FileName} {
 		step(f, both, func() { tr.write(f, "changed") })
 		step(f+" unchanged", nil, func() { tr.write(f, "changed") })
 	}
-	for _, f := range []string{".env", FileName} { // settings, and secrets among them
+	for _, f := range []string{".env", project.FileName} { // settings, and secrets among them
 		step(f, nil, func() { tr.write(f, "changed") })
 	}
 	// A package main is imported by nobody.
@@ -199,13 +215,13 @@ func TestSourceHashOfOddFiles(t *testing.T) {
 func TestSourceHashErrors(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
-	if _, err := tr.p.SourceHash("nobody"); err == nil || !strings.Contains(err.Error(), `"nobody"`) {
+	if _, err := Hash(tr.p, "nobody"); err == nil || !strings.Contains(err.Error(), `"nobody"`) {
 		t.Errorf("an unknown agent: %v", err)
 	}
 	if err := os.RemoveAll(tr.p.Dir); err != nil {
 		t.Fatal(err)
 	}
-	if h, err := tr.p.SourceHash("bot"); err == nil {
+	if h, err := Hash(tr.p, "bot"); err == nil {
 		t.Errorf("a project that is gone has the hash %s", h)
 	}
 }

@@ -1,0 +1,136 @@
+package source
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+
+	"github.com/flisk-go/flisk/pkg/project"
+)
+
+// place is a directory outside of the project that an agent's build reads: the
+// module that the project is a part of, one that a go.mod replaces another with,
+// or one of the workspace.
+type place struct {
+	dir    string   // absolute
+	only   []string // the names that count in it; nil: all that a build reads, in any depth
+	agents []string // that are built from it
+}
+
+// placesOf finds them for all agents. Only local directories matter: a version
+// from the module cache never changes. What a broken go.mod names is unknown;
+// the places of before stay until it is whole again.
+func placesOf(p *project.Project, before []place) []place {
+	var out []place
+	add := func(agent, dir string, only ...string) {
+		if inside(p.Dir, dir) {
+			return
+		}
+		i := slices.IndexFunc(out, func(known place) bool { return known.dir == dir && slices.Equal(known.only, only) })
+		if i < 0 {
+			i = len(out)
+			out = append(out, place{dir: dir, only: only})
+		}
+		if !slices.Contains(out[i].agents, agent) {
+			out[i].agents = append(out[i].agents, agent)
+		}
+	}
+	for _, a := range p.Agents {
+		dir := filepath.Join(p.Dir, filepath.FromSlash(a.Path))
+		dirs, work, whole := modulesOf(dir)
+		for _, d := range dirs {
+			add(a.Name, d)
+		}
+		if work != "" {
+			add(a.Name, filepath.Dir(work), filepath.Base(work), filepath.Base(work)+".sum")
+		}
+		for _, b := range before {
+			if !whole && slices.Contains(b.agents, a.Name) {
+				add(a.Name, b.dir, b.only...)
+			}
+		}
+	}
+	return out
+}
+
+// modulesOf lists the directories of the modules that a build in dir is made of,
+// and the go.work that names some of them. It is not whole when a file that
+// would name more cannot be read.
+func modulesOf(dir string) (dirs []string, work string, whole bool) {
+	whole = true
+	var mains []string
+	if mod := upward(dir, "go.mod"); mod != "" {
+		mains = append(mains, filepath.Dir(mod))
+	}
+	replaced := func(from string, replacements []*modfile.Replace) {
+		for _, r := range replacements {
+			if r.New.Version == "" {
+				dirs = append(dirs, below(from, r.New.Path))
+			}
+		}
+	}
+	if work = workspace(dir); work != "" {
+		content, err := os.ReadFile(work)
+		file, parseErr := modfile.ParseWork(work, content, nil)
+		if err != nil || parseErr != nil {
+			whole = false
+		} else {
+			for _, use := range file.Use {
+				mains = append(mains, below(filepath.Dir(work), use.Path))
+			}
+			replaced(filepath.Dir(work), file.Replace)
+		}
+	}
+	for _, main := range mains {
+		dirs = append(dirs, main)
+		name := filepath.Join(main, "go.mod")
+		content, err := os.ReadFile(name)
+		file, parseErr := modfile.Parse(name, content, nil)
+		if err != nil || parseErr != nil {
+			whole = false
+			continue
+		}
+		replaced(main, file.Replace)
+	}
+	return dirs, work, whole
+}
+
+// workspace is the go.work that a build in dir uses, or "".
+func workspace(dir string) string {
+	switch set := os.Getenv("GOWORK"); set {
+	case "off":
+		return ""
+	case "":
+		return upward(dir, "go.work")
+	default:
+		return set
+	}
+}
+
+// upward finds a file in dir or in the nearest directory above it.
+func upward(dir, name string) string {
+	for at := dir; ; at = filepath.Dir(at) {
+		file := filepath.Join(at, name)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			return file
+		}
+		if at == filepath.Dir(at) {
+			return ""
+		}
+	}
+}
+
+func below(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, filepath.FromSlash(path))
+}
+
+// inside reports whether path is dir or below it.
+func inside(dir, path string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
