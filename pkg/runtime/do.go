@@ -2,24 +2,66 @@ package runtime
 
 import (
 	"cmp"
+	"crypto/rand"
+	"strings"
 	"sync"
+	"time"
 )
 
+// Event is what a driver says of the plan that it does: the plan as a whole
+// before its first step, then each group of neighbouring steps of one action,
+// when it begins and when it ends.
+type Event struct {
+	Plan  Plan // as a whole; everything below is zero then
+	Steps []Step
+	Ended bool
+	Took  time.Duration // when it ended
+	Err   error         // when it ended
+}
+
 // Do calls group with the steps of the plan in order, neighbours of one action
-// together, and ends with the first error.
-func (p Plan) Do(group func(steps []Step) error) error {
+// together, and ends with the first error. told hears of it, from the same
+// goroutine; it may be nil.
+func (p Plan) Do(told func(Event), group func(steps []Step) error) error {
+	if told == nil {
+		told = func(Event) {}
+	}
+	told(Event{Plan: p})
 	for len(p) > 0 {
 		n := 1
 		for n < len(p) && p[n].Do == p[0].Do {
 			n++
 		}
-		if err := group(p[:n]); err != nil {
+		told(Event{Steps: p[:n]})
+		began := time.Now()
+		err := group(p[:n])
+		told(Event{Steps: p[:n], Ended: true, Took: time.Since(began), Err: err})
+		if err != nil {
 			return err
 		}
 		p = p[n:]
 	}
 	return nil
 }
+
+// Leave is the plan without the stops at its end, which nothing waits for, and
+// the generations that they are about. A plan that stops services behind them
+// keeps them: what is being stopped may need those.
+func (p Plan) Leave() (Plan, []Ref) {
+	end := len(p)
+	for end > 0 && p[end-1].Do == Stop {
+		end--
+	}
+	var left []Ref
+	for _, s := range p[end:] {
+		left = append(left, s.Ref())
+	}
+	return p[:end], left
+}
+
+// Unsettled is the name of what was built while its source changed. No source has
+// it, so what runs under it is never taken for what a source would give.
+func Unsettled(code string) string { return code + "-unsettled-" + strings.ToLower(rand.Text()[:8]) }
 
 // Together does all steps at once and returns the error of the first of them
 // that has one.

@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -17,8 +18,18 @@ func TestPlanIsDoneInGroups(t *testing.T) {
 		"whole":           {"", " build:1 start:2 await:1 start:1"},
 		"until one fails": {Await, " build:1 start:2 await:1"},
 	} {
-		done, failed := "", errors.New("no")
-		err := plan.Do(func(steps []Step) error {
+		done, told, failed := "", "", errors.New("no")
+		hear := func(e Event) {
+			switch {
+			case e.Plan != nil:
+				told += fmt.Sprintf("plan:%d", len(e.Plan))
+			case e.Ended && e.Err == nil:
+				told += fmt.Sprintf(":%d", len(e.Steps))
+			case !e.Ended:
+				told += " " + string(e.Steps[0].Do)
+			}
+		}
+		err := plan.Do(hear, func(steps []Step) error {
 			done += fmt.Sprintf(" %s:%d", steps[0].Do, len(steps))
 			if steps[0].Do == c.fails {
 				return failed
@@ -28,6 +39,50 @@ func TestPlanIsDoneInGroups(t *testing.T) {
 		if done != c.want || errors.Is(err, failed) != (c.fails != "") {
 			t.Errorf("%s: did%s, %v", name, done, err)
 		}
+		want := "plan:5" + c.want
+		if c.fails != "" {
+			want = strings.TrimSuffix(want, ":1") // that one did not end well
+		}
+		if told != want {
+			t.Errorf("%s: told %q, want %q", name, told, want)
+		}
+	}
+}
+
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	start, old, older := Step{Do: Start, Agent: "a", Replica: "a-1", Generation: 3}, Step{Do: Stop, Agent: "a", Replica: "a-1", Generation: 2}, Step{Do: Stop, Agent: "a", Replica: "a-1", Generation: 1}
+	for name, c := range map[string]struct {
+		plan Plan
+		kept int
+	}{
+		"what is replaced":                  {Plan{start, old, older}, 1},
+		"a stop that something follows":     {Plan{old, start}, 2},
+		"what needs a service that goes":    {Plan{start, old, {Do: StopService, Service: "db"}}, 3},
+		"nothing but what an up left there": {Plan{old}, 0},
+	} {
+		kept, left := c.plan.Leave()
+		if len(kept) != c.kept || len(left) != len(c.plan)-c.kept || len(left) > 0 && left[0] != old.Ref() {
+			t.Errorf("%s: kept %v, left %v", name, kept, left)
+		}
+	}
+}
+
+// TestReplacedIsNotKept: what was replaced drains, whatever it would run.
+func TestReplacedIsNotKept(t *testing.T) {
+	t.Parallel()
+	want := Want{Agent: "a", Replicas: 1, Code: "one", Settings: "s"}
+	observed := Observed{Gateway: "g", Replicas: []Replica{
+		{Agent: "a", Name: "a-1", Generation: 1, Code: "one", Settings: "s"},
+		{Agent: "a", Name: "a-1", Generation: 2, Code: "two", Settings: "s", Serving: true},
+	}}
+	plan := NewPlan(Desired{Gateway: "g", Agents: []Want{want}}, observed, OpUp)
+	var did []string
+	for _, s := range plan {
+		did = append(did, strings.TrimSpace(string(s.Do)+" "+s.Object()))
+	}
+	if got, want := strings.Join(did, ", "), "build a, start a-1.3, await a-1.3, switch routes a-1.3, confirm a, stop a-1.1, stop a-1.2"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

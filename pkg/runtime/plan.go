@@ -277,16 +277,23 @@ func present(observed Observed, agent, name string) []Replica {
 }
 
 // fitting is the generation that is as desired; the serving one when there are
-// several.
+// several. One that was replaced is on its way out, and no way leads back.
 func fitting(at []Replica, want Want) (Replica, bool) {
 	var found Replica
 	ok := false
 	for _, r := range at {
-		if r.Code == want.Code && r.Settings == want.Settings && (!ok || r.Serving) {
+		if r.Code == want.Code && r.Settings == want.Settings && (!ok || r.Serving) && !Replaced(at, r) {
 			found, ok = r, true
 		}
 	}
 	return found, ok
+}
+
+// Replaced reports whether a younger generation serves at the place of one.
+func Replaced(replicas []Replica, r Replica) bool {
+	return slices.ContainsFunc(replicas, func(other Replica) bool {
+		return other.Agent == r.Agent && other.Name == r.Name && other.Serving && other.Generation > r.Generation
+	})
 }
 
 func newest(at []Replica) int {

@@ -114,6 +114,11 @@ type Driver interface {
 	// have happened before it is done.
 	Plan(ctx context.Context, op Op, agents ...string) (Plan, error)
 
+	// Retire takes a generation that Up or Restart left running (see
+	// [Report.Left]) through its drain. One that serves is an error; one that is
+	// gone is not. It neither waits for another change nor keeps one waiting.
+	Retire(ctx context.Context, ref Ref) (Change, error)
+
 	// Kill sends SIGKILL to every replica of an agent, and returns when another
 	// process is in the place of each; that one need not be ready yet. A process
 	// that did not die of that signal is an error.
@@ -134,6 +139,10 @@ type Report struct {
 	// Replaced are the processes that ended for others, by a planned
 	// replacement. A replica that is only gone is not among them.
 	Replaced []Change
+
+	// Left are generations that get no requests any more and still run, by a
+	// driver that leaves it to its caller to Retire them.
+	Left []Ref
 }
 
 // Change is a process that ended, and the one that took its place.

@@ -3,13 +3,16 @@ package docker
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/toolchain"
 )
 
@@ -21,25 +24,26 @@ var errSourceChanged = errors.New("the source changed while it was being built")
 // there is a Go toolchain and the override says nothing of how to build, and by
 // its Dockerfile otherwise. One that was made from the same source in the same way
 // is there already, and needs neither.
-func (a *apply) build(ctx context.Context, w wantedAgent) error {
+// What comes back is the agent as it was built.
+func (a *apply) build(ctx context.Context, w wantedAgent) (wantedAgent, error) {
 	was, ok, err := a.e.inspectImage(ctx, w.Image)
 	if err != nil {
-		return err
+		return w, err
 	}
 	if ok && was.Config != nil && was.Architecture == a.e.facts.Arch && a.d.ours(was.Config.Labels) &&
 		was.Config.Labels[labelCode] == w.code && was.Config.Labels[labelBuild] == w.build {
-		return nil
+		return w, nil
 	}
 	began := time.Now()
 	end := a.p.Begin("build " + w.Agent.Name)
 	a.rest = append(a.rest, tagged{w.Image, was.ID})
-	if err = a.buildProgram(ctx, w); errors.Is(err, errNoToolchain) {
-		err = a.buildImage(ctx, w)
+	if w, err = a.buildProgram(ctx, w); errors.Is(err, errNoToolchain) {
+		w, err = a.buildImage(ctx, w)
 	} else if err == nil {
 		err = a.loadImage(ctx, w)
 	}
 	end(span(time.Since(began)), err)
-	return err
+	return w, err
 }
 
 // errNoToolchain says that the program cannot be built on this machine.
@@ -47,19 +51,20 @@ var errNoToolchain = errors.New("there is no Go toolchain here that is to be use
 
 // buildProgram makes the program for the engine's machine. One under a wrong hash
 // would be used again when the source goes back to that hash; so there is none
-// when errSourceChanged is returned.
-func (a *apply) buildProgram(ctx context.Context, w wantedAgent) error {
+// when errSourceChanged is returned, and one under another name where such a
+// program will do.
+func (a *apply) buildProgram(ctx context.Context, w wantedAgent) (wantedAgent, error) {
 	if w.build != plainly {
-		return errNoToolchain
+		return w, errNoToolchain
 	}
 	if exists(w.program) {
-		return nil
+		return w, nil
 	}
 	if _, err := toolchain.Find(ctx); fault.KindOf(err) == fault.Environment && err != nil && ctx.Err() == nil {
-		return errNoToolchain
+		return w, errNoToolchain
 	}
 	if err := os.MkdirAll(filepath.Dir(w.program), userOnly); err != nil {
-		return err
+		return w, err
 	}
 	// What the compiler prints comes back in the error, and only once.
 	err := toolchain.Build(ctx, toolchain.Options{
@@ -68,10 +73,24 @@ func (a *apply) buildProgram(ctx context.Context, w wantedAgent) error {
 	if err == nil {
 		err = a.checkSource(w)
 	}
-	if errors.Is(err, errSourceChanged) {
-		err = errors.Join(err, os.Remove(w.program))
+	if !errors.Is(err, errSourceChanged) {
+		return w, err
 	}
-	return err
+	was := w.program
+	if a.restless {
+		w = a.d.unsettled(w, a.e.facts.Arch)
+		return w, os.Rename(was, w.program)
+	}
+	return w, errors.Join(err, os.Remove(was))
+}
+
+// unsettled is an agent that was built while its source changed.
+func (d *Driver) unsettled(w wantedAgent, arch string) wantedAgent {
+	w.code = runtime.Unsettled(w.code)
+	w.program = d.place.agentProgram(w.Agent.Name, w.code, arch)
+	w.Environment = maps.Clone(w.Environment)
+	w.Environment["FLISK_CODE"] = &w.code
+	return w
 }
 
 func (a *apply) checkSource(w wantedAgent) error {
@@ -100,21 +119,28 @@ func (a *apply) loadImage(ctx context.Context, w wantedAgent) error {
 }
 
 // buildImage makes the image with the project's Dockerfile.
-func (a *apply) buildImage(ctx context.Context, w wantedAgent) error {
+func (a *apply) buildImage(ctx context.Context, w wantedAgent) (wantedAgent, error) {
 	if w.Build == nil {
-		return fault.New(fault.Environment, "install Go from https://go.dev/dl", "there is no Go toolchain to build agent %q with, and no build in its Compose file", w.Agent.Name)
+		return w, fault.New(fault.Environment, "install Go from https://go.dev/dl", "there is no Go toolchain to build agent %q with, and no build in its Compose file", w.Agent.Name)
 	}
 	build := a.dockerfile(w.Service)
 	build.labels = a.imageLabels(w)
 	if _, err := a.e.buildDockerfile(ctx, build, a.p.Output()); err != nil {
-		return err
+		return w, err
 	}
 	command, err := a.imageCommand(ctx, w.Image)
 	if err != nil {
-		return err
+		return w, err
 	}
 	a.warnDeaf(w, command)
-	return a.checkSource(w)
+	err = a.checkSource(w)
+	if !errors.Is(err, errSourceChanged) || !a.restless {
+		return w, err
+	}
+	w = a.d.unsettled(w, a.e.facts.Arch) // the same once more, but for its label
+	build.labels = a.imageLabels(w)
+	_, err = a.e.buildDockerfile(ctx, build, io.Discard)
+	return w, err
 }
 
 // rootFiles are where systems keep the certificates of authorities.

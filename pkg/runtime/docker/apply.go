@@ -3,6 +3,7 @@ package docker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ type apply struct {
 	p      runtime.Progress
 	course course
 	target target
+
+	restless bool // a build whose source changed meanwhile will do
 
 	// What there was when the plan began. Everything else is this plan's, also
 	// what it does not know of because an answer got lost.
@@ -76,7 +79,7 @@ func newApply(c course, p runtime.Progress) *apply {
 // ends. From the first stop on there is no way back and no giving up: what is
 // stopped was replaced or is not wanted, and its drain is not to be cut.
 func (a *apply) run(ctx context.Context, plan runtime.Plan) error {
-	return plan.Do(func(steps []runtime.Step) error { return a.group(ctx, steps) })
+	return plan.Do(a.d.o.Told, func(steps []runtime.Step) error { return a.group(ctx, steps) })
 }
 
 // group does neighbouring steps of one action.
@@ -121,7 +124,9 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 	}
 	switch s.Do {
 	case runtime.Build:
-		return a.build(ctx, a.target.agent(s.Agent))
+		built, err := a.build(ctx, *a.target.agent(s.Agent))
+		*a.target.agent(s.Agent) = built
+		return err
 	case runtime.Pull:
 		return a.pull(ctx, a.target.serviceOrGateway(s.Service).Service)
 	case runtime.StartService:
@@ -159,7 +164,7 @@ func (a *apply) start(ctx context.Context, ref runtime.Ref) (err error) {
 	if err != nil {
 		return err
 	}
-	a.warnDeaf(a.target.agent(ref.Agent), nil)
+	a.warnDeaf(*a.target.agent(ref.Agent), nil)
 	id, err := a.create(ctx, spec)
 	if err == nil {
 		err = a.e.startContainer(ctx, id)
@@ -348,12 +353,15 @@ func (a *apply) stop(ctx context.Context, ref runtime.Ref) error {
 }
 
 // halt stops a container through its drain and removes it. detail is how that
-// went, for people.
+// went, for people. That somebody else did it meanwhile is what was wanted.
 func (d *Driver) halt(ctx context.Context, e *engine, c seen) (exit runtime.Exit, detail string, err error) {
-	if exit, detail, err = d.stopped(ctx, e, c.ID); err != nil {
-		return exit, detail, err
+	if exit, detail, err = d.stopped(ctx, e, c.ID); errors.Is(err, errNotFound) {
+		return exit, "had ended", nil
 	}
-	return exit, detail, d.remove(context.WithoutCancel(ctx), e, c)
+	if err == nil {
+		err = d.remove(context.WithoutCancel(ctx), e, c)
+	}
+	return exit, detail, err
 }
 
 // stopped stops a container through its drain, and keeps it.
@@ -386,12 +394,8 @@ func (a *apply) finish(ctx context.Context, changed bool) error {
 	if err := a.finishServices(ctx, l); err != nil {
 		return err
 	}
-	for _, c := range l.agents {
-		if i := slices.IndexFunc(l.agents, func(other seen) bool { return other.Replica == c.Replica }); l.agents[i].ID == c.ID {
-			if err := l.rename(ctx, c, a.d.replicaName(c.Ref)); err != nil {
-				return err
-			}
-		}
+	if err := a.d.nameAgents(ctx, l); err != nil {
+		return err
 	}
 	for i, c := range l.gateways {
 		if i > 0 && !c.runs() { // the one that was there before

@@ -107,7 +107,7 @@ func (d *Driver) changer(ctx context.Context, p runtime.Progress, l look, c Comm
 	if image, ok, err := l.e.inspectImage(ctx, agent.Image); err != nil {
 		return containerSpec{}, err
 	} else if !ok || image.Config == nil || !d.ours(image.Config.Labels) {
-		if err := newApply(course{d: d, look: l, target: t, volume: state}, p).build(ctx, agent); err != nil {
+		if _, err := newApply(course{d: d, look: l, target: t, volume: state}, p).build(ctx, agent); err != nil {
 			return containerSpec{}, err
 		}
 	}

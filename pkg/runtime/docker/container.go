@@ -220,7 +220,8 @@ func (e *engine) removeContainer(ctx context.Context, id string) error {
 	}
 	defer cancel()
 	err = e.api.ContainerRemove(ctx, id, container.RemoveOptions{RemoveVolumes: false})
-	if err != nil && !errdefs.IsNotFound(err) {
+	inProgress := errdefs.IsConflict(err) && strings.Contains(err.Error(), "already in progress") // by somebody else
+	if err != nil && !errdefs.IsNotFound(err) && !inProgress {
 		return e.failed("remove the container "+e.called(id), err)
 	}
 	return nil

@@ -314,8 +314,8 @@ func (t target) desired() runtime.Desired {
 	return out
 }
 
-func (t target) agent(name string) wantedAgent {
-	return t.agents[slices.IndexFunc(t.agents, func(a wantedAgent) bool { return a.Agent.Name == name })]
+func (t target) agent(name string) *wantedAgent {
+	return &t.agents[slices.IndexFunc(t.agents, func(a wantedAgent) bool { return a.Agent.Name == name })]
 }
 
 func (t target) service(name string) wanted {

@@ -94,7 +94,11 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 		}
 		report.URL = c.d.o.Stack.Gateway.URL()
 		plan := c.plan(op, agents)
+		if d.o.Leave {
+			plan, report.Left = plan.Leave()
+		}
 		a := newApply(c, p)
+		a.restless = d.o.Restless && tries > 1
 		err = a.run(ctx, plan)
 		if errors.Is(err, errSourceChanged) && tries < maxTries {
 			// Builds come first, so nothing was started yet. The next try is to know

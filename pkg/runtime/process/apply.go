@@ -20,12 +20,13 @@ import (
 // apply does the steps of one plan. It decides nothing; it remembers what it
 // did, so that a plan that fails can be taken back.
 type apply struct {
-	d      *Driver
-	p      runtime.Progress
-	client *client
-	target target
-	before switchRequest // what served when the plan began
-	grace  time.Duration // the longest that a stop may take
+	d        *Driver
+	p        runtime.Progress
+	client   *client
+	target   target
+	restless bool          // a build whose source changed meanwhile will do
+	before   switchRequest // what served when the plan began
+	grace    time.Duration // the longest that a stop may take
 
 	spawned   bool          // the supervisor is this plan's
 	started   []runtime.Ref // not committed yet
@@ -56,7 +57,7 @@ func (d *Driver) newApply(p runtime.Progress, l look) *apply {
 // ends. From the first stop on there is no way back and no giving up: what is
 // stopped was replaced or is not wanted, and its drain is not to be cut.
 func (a *apply) run(ctx context.Context, plan runtime.Plan) error {
-	return plan.Do(func(steps []runtime.Step) error { return a.group(ctx, steps) })
+	return plan.Do(a.d.o.Told, func(steps []runtime.Step) error { return a.group(ctx, steps) })
 }
 
 // group does neighbouring steps of one action. The ones that wait, wait at the
@@ -93,7 +94,7 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 	}
 	switch s.Do {
 	case runtime.Build:
-		return a.build(ctx, a.target.agent(s.Agent))
+		return a.build(ctx, *a.target.agent(s.Agent))
 	case runtime.StartGateway:
 		return a.startGateway(ctx)
 	case runtime.Start:
@@ -111,7 +112,8 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 // build says also that a build that fails costs nothing, where there is something
 // to lose.
 func (a *apply) build(ctx context.Context, agent targetAgent) error {
-	err := a.d.build(ctx, a.p, agent)
+	built, err := a.d.build(ctx, a.p, agent, a.restless)
+	*a.target.agent(agent.Name) = built
 	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind == fault.Failed && f.Hint != "" && len(a.present) > 0 {
 		f.Hint += "; what ran before still runs"
 	}

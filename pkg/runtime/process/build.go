@@ -19,34 +19,41 @@ var errSourceChanged = errors.New("the source changed while it was being built")
 // build makes an agent's program. One that was built from the same source is
 // there already, and needs no toolchain. A program under a wrong hash would be
 // run again when the source goes back to that hash; so there is none when
-// errSourceChanged is returned.
-func (d *Driver) build(ctx context.Context, p runtime.Progress, a targetAgent) error {
+// errSourceChanged is returned, and one under another name when restless says
+// that such a program will do.
+func (d *Driver) build(ctx context.Context, p runtime.Progress, a targetAgent, restless bool) (targetAgent, error) {
 	if _, err := os.Stat(a.binary); err == nil {
-		return nil
+		return a, nil
 	}
 	if err := os.MkdirAll(d.place.build, userOnly); err != nil {
-		return err
+		return a, err
 	}
 	end := p.Begin("build " + a.Name)
 	began := time.Now()
 	// What the compiler prints comes back in the error, and only once.
 	err := toolchain.Build(ctx, toolchain.Options{Dir: a.Dir, Root: d.o.Stack.Dir, Out: a.binary})
 	if err == nil {
-		err = d.checkSource(a)
+		a, err = d.checkSource(a, restless)
 	}
 	end(span(time.Since(began)), err)
-	return err
+	return a, err
 }
 
-func (d *Driver) checkSource(a targetAgent) error {
+func (d *Driver) checkSource(a targetAgent, restless bool) (targetAgent, error) {
 	now, err := d.o.SourceHash(a.Name)
-	if err == nil && now != a.code {
+	if err == nil && now == a.code {
+		return a, nil
+	}
+	was := a.binary
+	if err == nil && restless {
+		a.env.Code = runtime.Unsettled(a.code)
+		a.code, a.binary = a.env.Code, d.place.program(a.Name, a.env.Code)
+		return a, os.Rename(was, a.binary)
+	}
+	if err == nil {
 		err = errSourceChanged
 	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(a.binary))
-	}
-	return err
+	return a, errors.Join(err, os.Remove(was))
 }
 
 // prune removes programs that nothing runs any more, and what a killed build

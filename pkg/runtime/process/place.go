@@ -89,6 +89,9 @@ const (
 	socketSuffix   = ".sock"
 )
 
+// program is where an agent's program is built.
+func (p place) program(agent, code string) string { return filepath.Join(p.build, agent+"-"+code) }
+
 func (p place) control() string { return filepath.Join(p.run, controlSocket) }
 
 // incarnation names one process of a replica, and its files: no two processes

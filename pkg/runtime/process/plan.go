@@ -54,13 +54,14 @@ func (d *Driver) Plan(ctx context.Context, op runtime.Op, agents ...string) (run
 
 // plan is the plan of OpUp or OpRestart. A stop that goes on, because the command
 // that wanted it was killed, cannot be taken back: it is seen through first, and
-// its replica is then missing like any other.
+// its replica is then missing like any other. That of one that was replaced keeps
+// nobody waiting.
 func (l look) plan(desired runtime.Desired, observed runtime.Observed, op runtime.Op, agents ...string) runtime.Plan {
 	var stops runtime.Plan
 	var rest []runtime.Replica
 	for _, r := range observed.Replicas {
 		ref := runtime.Ref{Agent: r.Agent, Replica: r.Name, Generation: r.Generation}
-		if l.answer == nil || !slices.Contains(l.answer.Stopping, ref) {
+		if l.answer == nil || !slices.Contains(l.answer.Stopping, ref) || runtime.Replaced(observed.Replicas, r) {
 			rest = append(rest, r)
 			continue
 		}

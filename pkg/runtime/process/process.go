@@ -64,6 +64,19 @@ type Options struct {
 	// without a drain. It must be open whenever Up is called.
 	Owner *os.File
 
+	// Leave makes Up and Restart end when what they replace gets no requests any
+	// more, and leave the rest to Retire.
+	Leave bool
+
+	// Restless lets Up go on with a build whose source changed meanwhile, after it
+	// has built anew once. It runs under a name that no source has, so that the
+	// next Up replaces it.
+	Restless bool
+
+	// Told, if not nil, hears of each step of a plan, from the goroutine of the
+	// call that does it.
+	Told func(runtime.Event)
+
 	// ReadyTimeout is how long Up waits for one agent to get ready; 0 is 30 s.
 	ReadyTimeout time.Duration
 

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,7 +66,7 @@ func (d *Driver) target(volumeID string) (target, error) {
 		env.Code = code
 		t.agents = append(t.agents, targetAgent{
 			Agent: a, code: code, settings: settings, named: named(s, a, d.place.volume, volumeID, vars),
-			binary:  filepath.Join(d.place.build, a.Name+"-"+code),
+			binary:  d.place.program(a.Name, code),
 			inherit: slices.Concat(withoutFlisk(d.o.Env), withoutFlisk(vars)),
 			env:     env,
 		})
@@ -122,8 +121,8 @@ func (t target) desired() runtime.Desired {
 	return out
 }
 
-func (t target) agent(name string) targetAgent {
-	return t.agents[slices.IndexFunc(t.agents, func(a targetAgent) bool { return a.Name == name })]
+func (t target) agent(name string) *targetAgent {
+	return &t.agents[slices.IndexFunc(t.agents, func(a targetAgent) bool { return a.Name == name })]
 }
 
 // start is the request that starts a generation of one of an agent's replicas.

@@ -101,8 +101,11 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 	}
 	for tries := 1; ; tries++ {
 		plan := l.plan(target.desired(), observed, op, agents...)
+		if d.o.Leave {
+			plan, report.Left = plan.Leave()
+		}
 		a := d.newApply(p, l)
-		a.target = target
+		a.target, a.restless = target, d.o.Restless && tries > 1
 		err = a.run(ctx, plan)
 		if errors.Is(err, errSourceChanged) && tries < maxTries {
 			if target, err = d.target(volume); err != nil {

@@ -1,0 +1,81 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
+)
+
+// Retire implements runtime.Driver. It holds no lock while it waits for a drain:
+// another change that meets the same container stops it, too, and both see its
+// end.
+func (d *Driver) Retire(ctx context.Context, ref runtime.Ref) (runtime.Change, error) {
+	change := runtime.Change{Agent: ref.Agent, Replica: ref.Replica}
+	l, err := d.look(ctx)
+	if err == nil {
+		err = d.refuseOther(l)
+	}
+	if err != nil {
+		return change, err
+	}
+	c, ok := l.at(ref)
+	switch {
+	case !ok:
+		return change, nil
+	case l.serving(c):
+		return change, fmt.Errorf("%s serves, and is not to be retired", ref)
+	case !c.runs():
+		return change, d.remove(context.WithoutCancel(ctx), l.e, c)
+	}
+	change.Before = c.process()
+	if change.Exit, _, err = d.halt(ctx, l.e, c); err != nil {
+		return change, err
+	}
+	if change.Exit.Signal != 0 {
+		d.warnKilled(ref)
+	}
+	ctx = context.WithoutCancel(ctx)
+	if l, err = d.look(ctx); err != nil {
+		return change, err
+	}
+	for _, now := range l.agents {
+		if now.Agent == ref.Agent && now.Replica == ref.Replica && l.serving(now) {
+			change.After = now.process()
+		}
+	}
+	return change, d.settleNames(ctx)
+}
+
+// settleNames gives containers of agents the names of their places, as far as
+// those are free by now. Where another change goes on, that one does it.
+func (d *Driver) settleNames(ctx context.Context) error {
+	f, err := claim.File(d.place.lock)
+	if errors.Is(err, claim.ErrLocked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	l, err := d.look(ctx)
+	if err != nil {
+		return err
+	}
+	return d.nameAgents(ctx, l)
+}
+
+// nameAgents gives the oldest container at each place its name.
+func (d *Driver) nameAgents(ctx context.Context, l look) error {
+	for _, c := range l.agents {
+		if i := slices.IndexFunc(l.agents, func(other seen) bool { return other.Replica == c.Replica }); l.agents[i].ID == c.ID {
+			if err := l.rename(ctx, c, d.replicaName(c.Ref)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
