@@ -34,10 +34,11 @@ type Progress struct {
 	silent bool
 
 	mu      sync.Mutex
-	steps   []*step // running, oldest first
-	drawn   int     // lines of spinners on the screen, right above the cursor
-	partial string  // the beginning of a line of tool output
-	loop    *loop   // while a step runs
+	steps   []*step  // running, oldest first
+	status  []string // stay below everything; see SetStatus
+	drawn   int      // lines of spinners and status on the screen, right above the cursor
+	partial string   // the beginning of a line of tool output
+	loop    *loop    // while a step runs
 }
 
 type step struct {
@@ -167,6 +168,12 @@ func (p *Progress) paint(lines ...string) {
 			lines = append(lines, p.indent+"… "+s.name)
 		}
 	}
+	if p.out.Redraw {
+		for _, line := range p.status {
+			lines = append(lines, p.fit(line, ""))
+		}
+		p.drawn += len(p.status)
+	}
 	if len(lines) == 0 && erase == "" {
 		return
 	}
@@ -206,6 +213,29 @@ func (p *Progress) Note(label string, style Style, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.paint(strings.TrimSuffix(p.out.labelled(label+":", style, text), "\n"))
+}
+
+// SetStatus replaces the lines that stay at the bottom of a terminal that can
+// redraw, below whatever is printed. Elsewhere there are none. No lines clears
+// them; they must be cleared in the end.
+func (p *Progress) SetStatus(lines ...string) {
+	if p.silent {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status = slices.Clone(lines)
+	p.paint()
+}
+
+// Print writes whole lines above what stays at the bottom.
+func (p *Progress) Print(lines ...string) {
+	if p.silent {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paint(lines...)
 }
 
 // Output takes what a tool prints during a step. Lines appear above the

@@ -70,6 +70,48 @@ func TestProgressOnATerminal(t *testing.T) {
 	})
 }
 
+func TestStatusStaysBelow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o, buf := screen(false)
+		p := NewProgress(o, "")
+		p.SetStatus("bot  ready", "cat  ready")
+		if got := buf.String(); got != "bot  ready\ncat  ready\n" {
+			t.Errorf("the status is %q", got)
+		}
+		buf.Reset()
+		end := p.Begin("build bot")
+		time.Sleep(1050 * time.Millisecond)
+		synctest.Wait()
+		if got := buf.String(); !strings.HasSuffix(got, "\r\x1b[2A\x1b[J⠋ build bot  1.0 s\nbot  ready\ncat  ready\n") {
+			t.Errorf("a step drew %q", got)
+		}
+		buf.Reset()
+		p.Print("a line")
+		if got := buf.String(); got != "\r\x1b[3A\x1b[Ja line\n⠋ build bot  1.0 s\nbot  ready\ncat  ready\n" {
+			t.Errorf("a line drew %q", got)
+		}
+		buf.Reset()
+		end("", nil)
+		if got := buf.String(); got != "\r\x1b[3A\x1b[J✓ build bot  1.0 s\nbot  ready\ncat  ready\n" {
+			t.Errorf("the end drew %q", got)
+		}
+		buf.Reset()
+		p.SetStatus()
+		if got := buf.String(); got != "\r\x1b[2A\x1b[J" {
+			t.Errorf("no status drew %q", got)
+		}
+
+		o, buf = pipe()
+		p = NewProgress(o, "")
+		p.SetStatus("bot  ready")
+		p.Print("a line")
+		if got := buf.String(); got != "a line\n" {
+			t.Errorf("a pipe got %q", got)
+		}
+	})
+}
+
 func TestProgressOnAPipe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
