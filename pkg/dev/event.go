@@ -1,0 +1,63 @@
+package dev
+
+import (
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+// Kind says what an event is about.
+type Kind string
+
+// The kinds of events.
+const (
+	Reloading Kind = "reloading" // a reload has something to do; Steps says what
+	Reloaded  Kind = "reloaded"  // new turns run on what is on disk now; Spans and Replaced are set
+	Unchanged Kind = "unchanged" // what was saved makes no difference to what runs
+	Failed    Kind = "failed"    // a reload came to nothing: what ran before still serves; Err is set
+	Dropped   Kind = "dropped"   // a reload was given up for a newer change, before anything was replaced
+	Drained   Kind = "drained"   // an old generation ended; Replaced is set
+	Lost      Kind = "lost"      // what runs, or what it runs on, went away; Err is set
+	Back      Kind = "back"      // and is there again
+	Stopped   Kind = "stopped"   // somebody else stopped the stack; the loop ends
+	Paused    Kind = "paused"    // the stack itself changes Paths again and again; they reload nothing until something else does
+)
+
+// Event is something that happened. Which fields are set depends on its kind.
+type Event struct {
+	Kind     Kind
+	Time     time.Time
+	Reload   int      // counts from 1; 0 is the first start
+	Paths    []string // what was saved
+	Agents   []string // that get new processes
+	Steps    runtime.Plan
+	Spans    Spans
+	Replaced []runtime.Change
+	Report   runtime.Report
+	Took     time.Duration // of a drain
+	Err      error
+}
+
+// Spans is how long the parts of a reload took.
+type Spans struct {
+	Detect time.Duration // from the first event to the end of the quiet after the last
+	Plan   time.Duration // reading files, and working out what to do
+	Build  time.Duration // and the pull of images
+	Start  time.Duration // until the new ones are ready
+	Switch time.Duration // until the gateway is seen to have let go of the old ones
+}
+
+// Total is the time from a save to its code.
+func (s Spans) Total() time.Duration { return s.Detect + s.Plan + s.Build + s.Start + s.Switch }
+
+// add counts a group of steps in.
+func (s *Spans) add(do runtime.Action, took time.Duration) {
+	switch do {
+	case runtime.Build, runtime.Pull:
+		s.Build += took
+	case runtime.Switch, runtime.Confirm:
+		s.Switch += took
+	default:
+		s.Start += took
+	}
+}

@@ -1,0 +1,374 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+func TestC07_ChangesDuringAReloadAreOneFollowingReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start()
+		r.pass(time.Second)
+		r.save(15*time.Millisecond, "a.go") // its reload takes 50 ms
+		r.save(0, "b.go")
+		r.save(0, "c.go")
+		r.save(0, "b.go")
+		r.pass(time.Second)
+		r.expect("reloading reloaded reloading reloaded reloading reloaded")
+		if got := r.last(Reloaded).Paths; !slices.Equal(got, []string{"b.go", "c.go"}) {
+			t.Errorf("the last reload was for %q", got)
+		}
+		if r.overlaps != 0 {
+			t.Errorf("%d reloads ran beside another one", r.overlaps)
+		}
+		r.stop()
+		if r.downs != 1 {
+			t.Errorf("%d downs at the end", r.downs)
+		}
+	})
+}
+
+func TestSpansOfAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start()
+		r.pass(time.Second)
+		r.saved <- Change{Paths: []string{"a.go"}, First: time.Now().Add(-100 * time.Millisecond)}
+		r.pass(time.Second)
+		want := Spans{
+			Detect: 100 * time.Millisecond, Build: 10 * time.Millisecond,
+			Start: 20 * time.Millisecond, Switch: 20 * time.Millisecond,
+		}
+		if e := r.last(Reloaded); e.Spans != want || e.Spans.Total() != 150*time.Millisecond || e.Reload != 1 || !slices.Equal(e.Agents, []string{"bot"}) {
+			t.Errorf("got %+v", e)
+		}
+		r.stop()
+	})
+}
+
+func TestC08_WhatTheFilesSayEndsNoLoop(t *testing.T) {
+	for name, broken := range map[string]error{
+		"a build that fails":       fault.New(fault.Failed, "", "the agent does not build: %w", errBuild),
+		"flisk.yaml that is wrong": fault.New(fault.Usage, "", "flisk.yaml:3:1: no"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				works := r.up
+				r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
+					if n == 0 || n == 2 || n == 3 {
+						return runtime.Report{}, broken
+					}
+					return works(ctx, n, told)
+				}
+				r.start()
+				r.pass(time.Minute) // and it is not tried again meanwhile
+				r.expect("failed")
+				r.save(time.Second, "a.go")
+				r.expect("failed reloading reloaded")
+				r.save(time.Minute, "a.go")
+				r.save(time.Minute, "a.go") // told again: somebody has tried
+				r.save(time.Second, "a.go")
+				r.expect("failed reloading reloaded failed failed reloading reloaded")
+				if got := r.last(Failed).Err; !errors.Is(got, broken) {
+					t.Errorf("told %v", got)
+				}
+				if r.ups != 5 {
+					t.Errorf("%d ups", r.ups)
+				}
+				r.stop()
+			})
+		})
+	}
+}
+
+func TestAnAgentThatNeverGetsReadyKeepsNoFixWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		works := r.up
+		r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
+			if n != 1 {
+				return works(ctx, n, told)
+			}
+			return runtime.Report{}, awaiting(ctx, told, time.Minute, errBuild)
+		}
+		r.start()
+		r.pass(time.Second)
+		r.save(time.Second, "a.go")
+		r.save(time.Second, "a.go") // while it may still get ready
+		r.expect("reloading reloaded reloading")
+		r.pass(patience)
+		r.expect("reloading reloaded reloading dropped reloading reloaded")
+		r.stop()
+	})
+}
+
+func TestAReloadThatGetsReadyIsNotDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
+			return runtime.Report{Changed: true}, awaiting(ctx, told, patience-time.Millisecond, nil)
+		}
+		r.start()
+		r.pass(patience)
+		for range 20 { // saved all the time
+			r.save(time.Second, "a.go")
+		}
+		r.pass(time.Minute)
+		for _, e := range r.events {
+			if e.Kind == Dropped {
+				t.Errorf("a reload was dropped: %s", r.kinds())
+			}
+		}
+		r.stop()
+	})
+}
+
+func TestWhatTheMachineLacks(t *testing.T) {
+	lacks := fault.New(fault.Environment, "", "no engine answers")
+	t.Run("at the start", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.up = func(context.Context, int, Told) (runtime.Report, error) { return runtime.Report{}, lacks }
+			r.start()
+			if err := <-r.over; !errors.Is(err, lacks) {
+				t.Errorf("the loop ended with %v", err)
+			}
+		})
+	})
+	t.Run("later", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			works := r.up
+			r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
+				if n > 0 && n < 6 {
+					return runtime.Report{}, lacks
+				}
+				return works(ctx, n, told)
+			}
+			r.start()
+			r.pass(time.Second)
+			r.save(time.Minute, "a.go")
+			r.expect("reloading reloaded failed reloading reloaded") // told once
+			if r.ups != 7 {
+				t.Errorf("%d ups in a minute", r.ups)
+			}
+			r.stop()
+		})
+	})
+}
+
+func TestLostAndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		there := r.observe
+		gone := errors.New("the engine does not answer")
+		r.start()
+		r.pass(time.Second)
+		r.sees(func() (runtime.Observed, error) { return runtime.Observed{}, gone })
+		r.pass(time.Minute)
+		r.expect("reloading reloaded lost")
+		r.sees(there)
+		r.does(func(context.Context, int, Told) (runtime.Report, error) { return runtime.Report{}, nil })
+		r.pass(2 * lookEvery)
+		r.expect("reloading reloaded lost back")
+		r.stop()
+	})
+}
+
+func TestTheSupervisorDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		there := r.observe
+		r.start()
+		r.pass(time.Second)
+		r.sees(func() (runtime.Observed, error) {
+			r.sees(there)
+			return runtime.Observed{Stale: []string{"the gateway's process was killed"}}, nil
+		})
+		r.pass(2 * lookEvery)
+		r.expect("reloading reloaded lost reloading reloaded back")
+		r.stop()
+	})
+}
+
+func TestSomebodyElseStopsTheStack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start()
+		r.sees(func() (runtime.Observed, error) { return runtime.Observed{}, nil })
+		r.pass(2 * lookEvery)
+		r.expect("reloading reloaded stopped")
+		if err := <-r.over; err != nil || r.downs != 0 {
+			t.Errorf("the loop ended with %v after %d downs", err, r.downs)
+		}
+	})
+}
+
+func TestAnAgentIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		there := r.observe
+		looks := 0
+		r.start()
+		r.sees(func() (runtime.Observed, error) {
+			if looks++; looks == missedLooks { // two in a row may be another command's doing
+				return there()
+			}
+			return runtime.Observed{Running: true, Gateway: "127.0.0.1:4000"}, nil
+		})
+		r.pass(100 * time.Millisecond) // the start took half of it
+		r.pass(2*missedLooks*lookEvery - 100*time.Millisecond)
+		r.expect("reloading reloaded")
+		r.pass(100 * time.Millisecond)
+		r.sees(there)
+		r.pass(time.Second)
+		r.expect("reloading reloaded lost reloading reloaded back")
+		r.stop()
+	})
+}
+
+func TestOldGenerationsDrainBesideReloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		works := r.up
+		var mu sync.Mutex
+		ended := map[int]bool{}
+		r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
+			report, err := works(ctx, n, told)
+			mu.Lock()
+			defer mu.Unlock()
+			for g := 1; g <= n; g++ {
+				if !ended[g] { // all that still drain
+					report.Left = append(report.Left, runtime.Ref{Agent: "bot", Replica: "bot-1", Generation: g})
+				}
+			}
+			return report, err
+		}
+		r.retire = func(_ context.Context, ref runtime.Ref) (runtime.Change, error) {
+			time.Sleep(time.Minute)
+			mu.Lock()
+			defer mu.Unlock()
+			ended[ref.Generation] = true
+			return runtime.Change{}, nil
+		}
+		r.start()
+		r.pass(time.Second)
+		for i := range maxDraining + 1 {
+			r.save(time.Second, fmt.Sprint("f", i, ".go"))
+		}
+		if got := r.count(); got != 1+maxDraining {
+			t.Errorf("%d ups while %d drain", got, maxDraining)
+		}
+		r.pass(time.Minute)
+		if got := r.count(); got != 1+maxDraining+1 {
+			t.Errorf("%d ups when one had drained", got)
+		}
+		seen := map[runtime.Ref]bool{}
+		for _, ref := range r.retired {
+			if seen[ref] {
+				t.Errorf("%s was told to stop twice", ref)
+			}
+			seen[ref] = true
+		}
+		began := time.Now()
+		r.stop()
+		if time.Since(began) == 0 || r.last(Drained).Took != time.Minute {
+			t.Error("the end did not wait for what drained")
+		}
+	})
+}
+
+func TestKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.o.Keep = true
+		r.start()
+		r.pass(time.Second)
+		r.stop()
+		if r.downs != 0 {
+			t.Error("the stack was stopped")
+		}
+	})
+}
+
+func TestCtrlCDuringAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
+			return runtime.Report{}, runtime.Interrupted(ctx, awaiting(ctx, told, time.Minute, nil), runtime.WayBack{})
+		}
+		r.start()
+		r.pass(time.Second)
+		r.stop()
+		r.expect("reloading")
+		if r.downs != 1 {
+			t.Errorf("%d downs", r.downs)
+		}
+	})
+}
+
+func TestTheWatcherFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		broken := errors.New("the directory is gone")
+		r.o.Next = func(context.Context) (Change, error) { return Change{}, broken }
+		r.start()
+		if err := <-r.over; !errors.Is(err, broken) || r.downs != 1 {
+			t.Errorf("the loop ended with %v after %d downs", err, r.downs)
+		}
+	})
+}
+
+func TestC06_TheStackWritesAFileOfTheProject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		works := r.up
+		r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
+			if n > 0 && n < 100 {
+				r.saved <- Change{Paths: []string{"state.json"}, First: time.Now()}
+			}
+			return works(ctx, n, told)
+		}
+		r.start()
+		r.pass(time.Second)
+		r.save(time.Minute, "agent.go")
+		if r.ups > 1+1+tooMany {
+			t.Errorf("%d ups", r.ups)
+		}
+		if got := r.last(Paused).Paths; !slices.Equal(got, []string{"state.json"}) {
+			t.Errorf("paused for %q", got)
+		}
+		before := r.count()
+		r.save(time.Minute, "other.txt") // somebody works on
+		if r.count() <= before {
+			t.Error("a save of another file reloads nothing any more")
+		}
+		r.stop()
+	})
+}
+
+func TestTenSavesOfOneFileAreTenReloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start()
+		r.pass(time.Second)
+		for range 10 {
+			r.save(300*time.Millisecond, "agent.go")
+		}
+		if r.ups != 11 {
+			t.Errorf("%d ups", r.ups)
+		}
+		r.stop()
+	})
+}

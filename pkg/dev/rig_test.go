@@ -1,0 +1,233 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+// rig is a loop with a driver that does what a test says. It lives in a bubble
+// of [synctest].
+type rig struct {
+	runtime.Driver // what is not below is not called
+	t              *testing.T
+	o              Options
+	told           Told
+
+	saved chan Change
+
+	mu       sync.Mutex
+	events   []Event
+	ups      int
+	overlaps int // ups that ran beside another one
+	running  int
+	retired  []runtime.Ref
+	downs    int
+
+	load    func(n int) error
+	up      func(ctx context.Context, n int, told Told) (runtime.Report, error)
+	observe func() (runtime.Observed, error)
+	retire  func(ctx context.Context, ref runtime.Ref) (runtime.Change, error)
+	cancel  context.CancelFunc
+	over    chan error
+}
+
+// newRig is a rig on which everything works, at once.
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, saved: make(chan Change, 100), over: make(chan error, 1)}
+	r.up = func(_ context.Context, n int, told Told) (runtime.Report, error) {
+		r.play(told, 10*time.Millisecond)
+		return runtime.Report{Changed: true}, nil
+	}
+	r.observe = func() (runtime.Observed, error) {
+		return runtime.Observed{Running: true, Gateway: "127.0.0.1:4000", Replicas: []runtime.Replica{{Agent: "bot", Name: "bot-1", Serving: true}}}, nil
+	}
+	r.o = Options{
+		Load: func(_ context.Context, told Told) (Stack, error) {
+			if r.load != nil {
+				if err := r.load(r.count()); err != nil {
+					return Stack{}, err
+				}
+			}
+			r.told = told
+			return Stack{Driver: r, Replicas: 1}, nil
+		},
+		Next: func(ctx context.Context) (Change, error) {
+			select {
+			case <-ctx.Done():
+				return Change{}, context.Cause(ctx)
+			case c := <-r.saved:
+				return c, nil
+			}
+		},
+		Tell: func(e Event) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.events = append(r.events, e)
+		},
+		Progress: func(int) runtime.Progress { return silent{} },
+	}
+	return r
+}
+
+// plan is a reload's as it is when code changed.
+func plan() runtime.Plan {
+	step := func(do runtime.Action, generation int) runtime.Step {
+		return runtime.Step{Do: do, Agent: "bot", Replica: "bot-1", Generation: generation}
+	}
+	return runtime.Plan{step(runtime.Build, 0), step(runtime.Start, 2), step(runtime.Await, 2), {Do: runtime.Switch}, {Do: runtime.Confirm, Agent: "bot"}}
+}
+
+// play tells of a plan whose steps take that long each.
+func (r *rig) play(told Told, each time.Duration) {
+	_ = plan().Do(told, func([]runtime.Step) error { time.Sleep(each); return nil })
+}
+
+// awaiting tells of a plan that gets as far as the wait for an agent, and waits.
+func awaiting(ctx context.Context, told Told, within time.Duration, err error) error {
+	return plan().Do(told, func(steps []runtime.Step) error {
+		if steps[0].Do != runtime.Await {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(within):
+			return err
+		}
+	})
+}
+
+func (r *rig) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ups
+}
+
+// start begins the loop; the test's end is its end, too.
+func (r *rig) start() {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	r.cancel = cancel
+	go func() { r.over <- Run(ctx, r.o) }()
+	synctest.Wait()
+}
+
+// stop ends the loop as Ctrl-C does.
+func (r *rig) stop() {
+	r.t.Helper()
+	r.cancel()
+	if err := <-r.over; err != nil {
+		r.t.Errorf("the loop ended with %v", err)
+	}
+}
+
+// save is a save of files, and what comes of it within d.
+func (r *rig) save(d time.Duration, paths ...string) {
+	r.saved <- Change{Paths: paths, First: time.Now()}
+	r.pass(d)
+}
+
+func (r *rig) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// kinds are the events so far, as words.
+func (r *rig) kinds() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var words []string
+	for _, e := range r.events {
+		words = append(words, string(e.Kind))
+	}
+	return strings.Join(words, " ")
+}
+
+func (r *rig) expect(want string) {
+	r.t.Helper()
+	if got := r.kinds(); got != want {
+		r.t.Errorf("events:\n got %s\nwant %s", got, want)
+	}
+}
+
+func (r *rig) last(kind Kind) Event {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range slices.Backward(r.events) {
+		if e.Kind == kind {
+			return e
+		}
+	}
+	r.t.Fatalf("there was no event %q", kind)
+	return Event{}
+}
+
+func (r *rig) Up(ctx context.Context, _ runtime.Progress) (runtime.Report, error) {
+	r.mu.Lock()
+	n, up := r.ups, r.up
+	r.ups++
+	if r.running++; r.running > 1 {
+		r.overlaps++
+	}
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.running--
+	}()
+	return up(ctx, n, r.told)
+}
+
+func (r *rig) Down(context.Context, runtime.Progress) (runtime.Report, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.downs++
+	return runtime.Report{}, nil
+}
+
+func (r *rig) Observe(context.Context) (runtime.Observed, error) {
+	r.mu.Lock()
+	observe := r.observe
+	r.mu.Unlock()
+	return observe()
+}
+
+// sees says what the looks find from now on.
+func (r *rig) sees(observe func() (runtime.Observed, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.observe = observe
+}
+
+// does says what Up does from now on.
+func (r *rig) does(up func(ctx context.Context, n int, told Told) (runtime.Report, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.up = up
+}
+
+func (r *rig) Retire(ctx context.Context, ref runtime.Ref) (runtime.Change, error) {
+	r.mu.Lock()
+	r.retired = append(r.retired, ref)
+	r.mu.Unlock()
+	if r.retire == nil {
+		return runtime.Change{Agent: ref.Agent, Replica: ref.Replica}, nil
+	}
+	return r.retire(ctx, ref)
+}
+
+type silent struct{}
+
+func (silent) Begin(string) func(string, error) { return func(string, error) {} }
+func (silent) Output() io.Writer                { return io.Discard }
+
+var errBuild = errors.New("undefined: x")
