@@ -21,9 +21,9 @@ type place struct {
 }
 
 // placesOf finds them for all agents. Only local directories matter: a version
-// from the module cache never changes. What a broken go.mod names is unknown;
-// the places of before stay until it is whole again.
-func placesOf(p *project.Project, before []place) []place {
+// from the module cache never changes. A go.mod that cannot be read names none;
+// there is nothing to build either until it is mended.
+func placesOf(p *project.Project) []place {
 	var out []place
 	add := func(agent, dir string, only ...string) {
 		if inside(p.Dir, dir) {
@@ -40,27 +40,20 @@ func placesOf(p *project.Project, before []place) []place {
 	}
 	for _, a := range p.Agents {
 		dir := filepath.Join(p.Dir, filepath.FromSlash(a.Path))
-		dirs, work, whole := modulesOf(dir)
+		dirs, work := modulesOf(dir)
 		for _, d := range dirs {
 			add(a.Name, d)
 		}
 		if work != "" {
 			add(a.Name, filepath.Dir(work), filepath.Base(work), filepath.Base(work)+".sum")
 		}
-		for _, b := range before {
-			if !whole && slices.Contains(b.agents, a.Name) {
-				add(a.Name, b.dir, b.only...)
-			}
-		}
 	}
 	return out
 }
 
 // modulesOf lists the directories of the modules that a build in dir is made of,
-// and the go.work that names some of them. It is not whole when a file that
-// would name more cannot be read.
-func modulesOf(dir string) (dirs []string, work string, whole bool) {
-	whole = true
+// and the go.work that names some of them, or "".
+func modulesOf(dir string) (dirs []string, work string) {
 	var mains []string
 	if mod := upward(dir, "go.mod"); mod != "" {
 		mains = append(mains, filepath.Dir(mod))
@@ -73,11 +66,7 @@ func modulesOf(dir string) (dirs []string, work string, whole bool) {
 		}
 	}
 	if work = workspace(dir); work != "" {
-		content, err := os.ReadFile(work)
-		file, parseErr := modfile.ParseWork(work, content, nil)
-		if err != nil || parseErr != nil {
-			whole = false
-		} else {
+		if file, err := parse(work, modfile.ParseWork); err == nil {
 			for _, use := range file.Use {
 				mains = append(mains, below(filepath.Dir(work), use.Path))
 			}
@@ -86,16 +75,19 @@ func modulesOf(dir string) (dirs []string, work string, whole bool) {
 	}
 	for _, main := range mains {
 		dirs = append(dirs, main)
-		name := filepath.Join(main, "go.mod")
-		content, err := os.ReadFile(name)
-		file, parseErr := modfile.Parse(name, content, nil)
-		if err != nil || parseErr != nil {
-			whole = false
-			continue
+		if file, err := parse(filepath.Join(main, "go.mod"), modfile.Parse); err == nil {
+			replaced(main, file.Replace)
 		}
-		replaced(main, file.Replace)
 	}
-	return dirs, work, whole
+	return dirs, work
+}
+
+func parse[F any](name string, how func(string, []byte, modfile.VersionFixer) (*F, error)) (*F, error) {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return how(name, content, nil)
 }
 
 // workspace is the go.work that a build in dir uses, or "".

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
@@ -48,15 +49,14 @@ type Options struct {
 // read again. The error is a fault of kind Failed, which wraps fs.ErrNotExist when
 // the project's directory is gone, or ctx's cause.
 func Read(ctx context.Context, p *project.Project, o Options) (*Tree, error) {
-	var before []place
 	follow := map[string]bool{}
 	if o.Previous != nil {
-		before, follow = o.Previous.places, o.Previous.follow
+		follow = o.Previous.follow
 	}
-	places := placesOf(p, before)
+	places := placesOf(p)
 	for {
 		r := &reader{ctx: ctx, o: o, wanted: map[string]bool{}, tree: &Tree{
-			project: p, places: places, files: map[string]File{}, dirs: map[string]dirState{}, targets: map[string]bool{}, follow: follow,
+			project: p, places: places, files: map[string]File{}, dirs: map[string]dirState{}, asleep: map[string]time.Time{}, targets: map[string]bool{}, follow: follow,
 		}}
 		if err := r.everything(); err != nil {
 			return nil, r.fault(err)
@@ -166,6 +166,11 @@ func (r *reader) dir(abs, rel string, state dirState) error {
 			return &enterError{err}
 		}
 	}
+	if !entered && len(r.tree.asleep) < maxAsleep {
+		if info, err := os.Stat(abs); err == nil {
+			r.tree.asleep[abs] = info.ModTime()
+		}
+	}
 	entries, err := os.ReadDir(abs)
 	switch {
 	case rel == "." && err != nil:
@@ -213,6 +218,22 @@ func (r *reader) dir(abs, rel string, state dirState) error {
 		}
 	}
 	return nil
+}
+
+// maxAsleep bounds what Stirred looks at.
+const maxAsleep = 200
+
+// Stirred reports whether something has come or gone, since the tree was read, in
+// a directory that an ignore file names and that was not entered: it may be the
+// first file in there that a build reads. It costs a look at each of these
+// directories, of which it forgets those beyond the first 200.
+func (t *Tree) Stirred() bool {
+	for dir, was := range t.asleep {
+		if info, err := os.Stat(dir); err == nil && !info.ModTime().Equal(was) {
+			return true
+		}
+	}
+	return false
 }
 
 // want has an ignored directory entered, and those above it.

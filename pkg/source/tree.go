@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
@@ -27,11 +28,12 @@ import (
 type Tree struct {
 	project *project.Project
 	places  []place
-	files   map[string]File     // by path relative to the project, with slashes; "../lib/x.go" is outside of it
-	paths   []string            // of files, sorted
-	dirs    map[string]dirState // that were listed, by absolute path
-	follow  map[string]bool     // directories that an ignore file names and that are entered all the same, by absolute path
-	targets map[string]bool     // files outside of the project that links in it lead to, by absolute path
+	files   map[string]File      // by path relative to the project, with slashes; "../lib/x.go" is outside of it
+	paths   []string             // of files, sorted
+	dirs    map[string]dirState  // that were listed, by absolute path
+	follow  map[string]bool      // directories that an ignore file names and that are entered all the same, by absolute path
+	asleep  map[string]time.Time // directories that an ignore file names and that are not entered, with their times
+	targets map[string]bool      // files outside of the project that links in it lead to, by absolute path
 	embeds  embeds
 	docker  *dockerRules
 
