@@ -30,7 +30,7 @@ func TestRandomOperations(t *testing.T) {
 			w, err := New(t.Context(), o)
 			r.must(err)
 			r.use(w)
-			const rounds, steps = 6, 120
+			const rounds, steps = 3, 120
 			for round := range rounds {
 				random := rand.New(rand.NewPCG(seed, uint64(round)))
 				done := make(chan struct{})

@@ -91,7 +91,7 @@ func TestContentCountsAndNotTimes(t *testing.T) {
 func TestC03_AStormIsOneChange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t).watch()
-	const files, perDir = 3000, 30
+	const files, perDir = 2000, 20
 	for i := range files {
 		r.write(fmt.Sprintf("storm/%d/%d.go", i/perDir, i), fmt.Sprint(i))
 	}
