@@ -19,7 +19,7 @@ const patience = time.Second
 // probeDir is where the probe file is: in a directory that counts for nothing.
 const probeDir = ".flisk"
 
-const pollHint = "flisk looks at the files in intervals instead, which takes up to a second longer to see a change"
+const pollHint = "flisk looks at the files in intervals instead, and sees a change a little later"
 
 // deaf finds out why no events are to be expected from the project's directory.
 // nil says that they come, or that it could not be found out.

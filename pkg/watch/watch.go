@@ -111,7 +111,7 @@ type Watcher struct {
 // The caller owns the watcher and closes it.
 func New(ctx context.Context, o Options) (*Watcher, error) {
 	w := newWatcher(o, openNotifier)
-	if why := w.deaf(ctx); why != nil && !o.Poll {
+	if why := w.deaf(ctx); why != nil {
 		w.polling = true
 		w.warn(why)
 	}

@@ -217,6 +217,21 @@ func TestC05_Polling(t *testing.T) {
 	r.expect("removed assets/prompt.txt, added new/deep/x.go")
 }
 
+// TestC05_PollingIsBounded: a look that takes long is rare.
+func TestC05_PollingIsBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	o := r.options()
+	o.Poll = true
+	r.watchWith(o, nil)
+	for cost, want := range map[time.Duration]time.Duration{time.Millisecond: 500 * time.Millisecond, 100 * time.Millisecond: 2500 * time.Millisecond} {
+		r.w.cost = cost
+		if pause, polling, _ := r.w.pause(); pause != want || !polling || cost*20 > pause {
+			t.Errorf("after a look of %v the pause is %v", cost, pause)
+		}
+	}
+}
+
 // TestC06_OwnFilesAreNoChange: what flisk, an agent, and the tools around them
 // write into the project.
 func TestC06_OwnFilesAreNoChange(t *testing.T) {
