@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,12 +26,16 @@ type acked struct{ session, input, reply string }
 type crowd struct {
 	project *project
 	client  *http.Client
+	slow    string // how long some turns take; "" is 1s
+	slowly  int    // one in so many; 0 is 100
 	sent    atomic.Int64
+	oldest  atomic.Int64 // the version of the code that may answer what is sent now
 
 	mu     sync.Mutex
 	acks   map[string]map[int]acked // by session and number
 	failed []string
 	twice  []string // numbers that were given to two turns
+	older  []string // answers of older code than that
 }
 
 // TestRestartsUnderLoad: restarts by the command, one after the other, under
@@ -93,12 +98,16 @@ func (c *crowd) talk(ctx, load context.Context, client int) {
 			session = fmt.Sprintf("all-%d", n/50)
 		}
 		input := fmt.Sprintf("client %d, input %d", client, n)
-		if n%100 == 10*client {
-			input = "1s " + input
+		if slowly := cmp.Or(c.slowly, 100); n%slowly == slowly*client/10 {
+			input = cmp.Or(c.slow, "1s") + " " + input
 		}
+		oldest := c.oldest.Load()
 		got, err := c.post(ctx, session, input)
 		c.mu.Lock()
 		c.sent.Add(1)
+		if version := versionOf(got.Reply); err == nil && version < oldest {
+			c.older = append(c.older, fmt.Sprintf("session %s, %q: v%d answered after v%d was told", session, input, version, oldest))
+		}
 		switch seen := c.acks[session]; {
 		case err != nil:
 			c.failed = append(c.failed, fmt.Sprintf("session %s, %q: %v", session, input, err))
@@ -112,6 +121,16 @@ func (c *crowd) talk(ctx, load context.Context, client int) {
 		}
 		c.mu.Unlock()
 	}
+}
+
+// versionOf is the number in "v3 turn …"; 0 when there is none.
+func versionOf(reply json.RawMessage) int64 {
+	var text string
+	var n int64
+	if json.Unmarshal(reply, &text) == nil {
+		_, _ = fmt.Sscanf(text, "v%d", &n)
+	}
+	return n
 }
 
 // post sends one turn, once: without GetBody the transport cannot send it again

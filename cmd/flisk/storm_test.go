@@ -20,7 +20,12 @@ import (
 // input is a duration, and say so first.
 func (p *project) slowTurns() {
 	p.t.Helper()
-	p.write("turn.go", `package main
+	p.write("turn.go", slowCode)
+	p.removeTest()
+}
+
+// slowCode is that code.
+const slowCode = `package main
 
 import (
 	"context"
@@ -31,7 +36,7 @@ import (
 )
 
 type Memory struct {
-	First string `+"`json:\"first\"`"+`
+	First string ` + "`json:\"first\"`" + `
 }
 
 func runTurn(ctx context.Context, cp *agent.Checkpoint[Memory], input agent.Input) (agent.Reply, error) {
@@ -58,9 +63,7 @@ func cutSpace(s string) (string, string, bool) {
 	}
 	return s, "", false
 }
-`)
-	p.removeTest()
-}
+`
 
 // TestKillStorm: 50 SIGKILLs at random moments under four clients that retry
 // with their keys. Every acknowledged turn is there once, at its number, in

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/dev"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
@@ -63,6 +64,10 @@ type app struct {
 	// askEngine reports whether there is a Docker engine to use; of one that was to
 	// be expected and does not answer, unanswered says which.
 	askEngine func(ctx context.Context, a *app, p *project.Project) (answers bool, unanswered string)
+
+	// told, if not nil, hears of the steps of drivers, which are made for a dev loop
+	// then: they leave what they replace to it, and do not wait for files to rest.
+	told dev.Told
 
 	// owner, if not nil, is the read end of a pipe with whose other end every stack
 	// ends that is started.
@@ -141,7 +146,7 @@ func newRoot(a *app) *cobra.Command {
 		return a.global.fromEnvironment(root.PersistentFlags(), a.getenv)
 	}
 	root.AddCommand(
-		newDemo(a), newInit(a), newUp(a), newDown(a), newRestart(a), newKill(a), newVerify(a), newStatus(a), newLogs(a),
+		newDemo(a), newInit(a), newUp(a), newDown(a), newRestart(a), newKill(a), newDev(a), newVerify(a), newStatus(a), newLogs(a),
 		newTurn(a), newChat(a), newSessions(a),
 		newDoctor(a), newConfig(a), newVersion(a), newSupervise(),
 	)

@@ -58,6 +58,7 @@ type fakeDriver struct {
 	restart func(context.Context, string, runtime.Progress) (runtime.Report, error)
 	plan    func(context.Context, runtime.Op, ...string) (runtime.Plan, error)
 	kill    func(context.Context, string) ([]runtime.Change, error)
+	retire  func(context.Context, runtime.Ref) (runtime.Change, error)
 }
 
 func (f *fakeDriver) Observe(context.Context) (runtime.Observed, error) { return f.observe() }
@@ -82,6 +83,10 @@ func (f *fakeDriver) Plan(ctx context.Context, op runtime.Op, agents ...string) 
 
 func (f *fakeDriver) Kill(ctx context.Context, agent string) ([]runtime.Change, error) {
 	return f.kill(ctx, agent)
+}
+
+func (f *fakeDriver) Retire(ctx context.Context, ref runtime.Ref) (runtime.Change, error) {
+	return f.retire(ctx, ref)
 }
 
 // run is one command line of a test.

@@ -44,6 +44,9 @@ func (a *app) processDriver(p *project.Project, force <-chan struct{}) (runtime.
 		SourceHash: hashes(p),
 		Force:      force,
 		Owner:      a.owner,
+		Told:       a.told,
+		Leave:      a.told != nil,
+		Restless:   a.told != nil,
 
 		LeaveAgents: a.global.yes,
 	})
@@ -68,6 +71,9 @@ func (a *app) dockerDriver(p *project.Project, force <-chan struct{}) (*docker.D
 		SourceHash:   hashes(p),
 		Force:        force,
 		Warn:         a.warn,
+		Told:         a.told,
+		Leave:        a.told != nil,
+		Restless:     a.told != nil,
 
 		LeaveAgents: a.global.yes,
 	})

@@ -42,9 +42,8 @@ type Options struct {
 	// Tell is told what happens, one event at a time.
 	Tell func(Event)
 
-	// Progress shows the steps of the first start (0), of a reload, and of the end,
-	// which has the number of the reload that would have been next.
-	Progress func(reload int) runtime.Progress
+	Progress runtime.Progress // shows the steps of the first start, and of the end
+	Reloads  runtime.Progress // and of everything in between
 
 	Keep bool // leave what runs when the loop ends
 }

@@ -85,7 +85,7 @@ func (l *loop) end(ctx context.Context, err error) error {
 	}
 	ctx = context.WithoutCancel(ctx)
 	if !l.o.Keep && l.stack.Driver != nil {
-		_, stopped := l.stack.Driver.Down(ctx, l.o.Progress(l.reloads))
+		_, stopped := l.stack.Driver.Down(ctx, l.o.Progress)
 		err = errors.Join(err, stopped)
 	}
 	l.drain.wait()
@@ -177,17 +177,20 @@ func (r *reload) do(ctx context.Context) (runtime.Report, error) {
 	defer cancel(nil)
 	waits := make(chan struct{}, 1) // has a token when the wait for an agent began
 	stack, err := r.o.Load(ctx, func(e runtime.Event) {
-		if e.Plan != nil {
-			r.spans.Plan = time.Since(began)
+		if ctx.Err() == nil || errors.Is(context.Cause(ctx), errNewer) { // or it is of another call
+			r.told(e, waits, began)
 		}
-		r.told(e, waits)
 	})
 	if err != nil {
 		return runtime.Report{}, err
 	}
 	r.stack = stack
 	watch.Go(func() { r.yield(ctx, waits, cancel) })
-	report, err := stack.Driver.Up(ctx, r.o.Progress(r.n))
+	steps := r.o.Reloads
+	if r.n == 0 {
+		steps = r.o.Progress
+	}
+	report, err := stack.Driver.Up(ctx, steps)
 	if err != nil && errors.Is(context.Cause(ctx), errNewer) {
 		err = errNewer
 	}
@@ -195,14 +198,17 @@ func (r *reload) do(ctx context.Context) (runtime.Report, error) {
 }
 
 // told is called by the driver, from the goroutine of do.
-func (r *reload) told(e runtime.Event, waits chan struct{}) {
-	if e.Plan != nil {
+func (r *reload) told(e runtime.Event, waits chan struct{}, began time.Time) {
+	if e.Steps == nil {
+		again := r.spans.Plan > 0 // the source changed while it was built
+		r.spans.Plan = max(time.Since(began)-r.spans.Build, 1)
+		r.agents = nil
 		for _, s := range e.Plan {
 			if s.Do == runtime.Start {
 				r.agents = append(r.agents, s.Agent)
 			}
 		}
-		if e.Plan.Changes() {
+		if e.Plan.Changes() && !again {
 			r.tell(Event{Kind: Reloading, Reload: r.n, Paths: r.change.Paths, Agents: r.agents, Steps: e.Plan})
 		}
 		return

@@ -32,6 +32,7 @@ func TestC07_ChangesDuringAReloadAreOneFollowingReload(t *testing.T) {
 			t.Errorf("%d reloads ran beside another one", r.overlaps)
 		}
 		r.stop()
+		r.expect("reloading reloaded reloading reloaded reloading reloaded")
 		if r.downs != 1 {
 			t.Errorf("%d downs at the end", r.downs)
 		}
@@ -46,10 +47,10 @@ func TestSpansOfAReload(t *testing.T) {
 		r.saved <- Change{Paths: []string{"a.go"}, First: time.Now().Add(-100 * time.Millisecond)}
 		r.pass(time.Second)
 		want := Spans{
-			Detect: 100 * time.Millisecond, Build: 10 * time.Millisecond,
+			Detect: 100 * time.Millisecond, Plan: 1, Build: 10 * time.Millisecond,
 			Start: 20 * time.Millisecond, Switch: 20 * time.Millisecond,
 		}
-		if e := r.last(Reloaded); e.Spans != want || e.Spans.Total() != 150*time.Millisecond || e.Reload != 1 || !slices.Equal(e.Agents, []string{"bot"}) {
+		if e := r.last(Reloaded); e.Spans != want || e.Spans.Total().Round(time.Millisecond) != 150*time.Millisecond || e.Reload != 1 || !slices.Equal(e.Agents, []string{"bot"}) {
 			t.Errorf("got %+v", e)
 		}
 		r.stop()
@@ -286,6 +287,21 @@ func TestOldGenerationsDrainBesideReloads(t *testing.T) {
 		if time.Since(began) == 0 || r.last(Drained).Took != time.Minute {
 			t.Error("the end did not wait for what drained")
 		}
+	})
+}
+
+// TestAnEmptyPlan: a driver tells of it, too.
+func TestAnEmptyPlan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.up = func(_ context.Context, _ int, told Told) (runtime.Report, error) {
+			return runtime.Report{}, runtime.Plan(nil).Do(told, nil)
+		}
+		r.start()
+		r.pass(time.Second)
+		r.save(time.Second, "README.md")
+		r.expect("unchanged")
+		r.stop()
 	})
 }
 

@@ -73,7 +73,7 @@ func newRig(t *testing.T) *rig {
 			defer r.mu.Unlock()
 			r.events = append(r.events, e)
 		},
-		Progress: func(int) runtime.Progress { return silent{} },
+		Progress: silent{}, Reloads: silent{},
 	}
 	return r
 }
@@ -188,6 +188,7 @@ func (r *rig) Up(ctx context.Context, _ runtime.Progress) (runtime.Report, error
 }
 
 func (r *rig) Down(context.Context, runtime.Progress) (runtime.Report, error) {
+	r.play(r.told, 0) // a plan of its own, which is no reload's
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.downs++

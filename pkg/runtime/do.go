@@ -12,8 +12,8 @@ import (
 // before its first step, then each group of neighbouring steps of one action,
 // when it begins and when it ends.
 type Event struct {
-	Plan  Plan // as a whole; everything below is zero then
-	Steps []Step
+	Plan  Plan   // as a whole, when Steps is nil
+	Steps []Step // at least one
 	Ended bool
 	Took  time.Duration // when it ended
 	Err   error         // when it ended

@@ -21,7 +21,7 @@ func TestPlanIsDoneInGroups(t *testing.T) {
 		done, told, failed := "", "", errors.New("no")
 		hear := func(e Event) {
 			switch {
-			case e.Plan != nil:
+			case e.Steps == nil:
 				told += fmt.Sprintf("plan:%d", len(e.Plan))
 			case e.Ended && e.Err == nil:
 				told += fmt.Sprintf(":%d", len(e.Steps))

@@ -68,13 +68,17 @@ func (d *Driver) settleNames(ctx context.Context) error {
 	return d.nameAgents(ctx, l)
 }
 
-// nameAgents gives the oldest container at each place its name.
+// nameAgents gives the youngest container at each place its name, unless another
+// one has it still.
 func (d *Driver) nameAgents(ctx context.Context, l look) error {
-	for _, c := range l.agents {
-		if i := slices.IndexFunc(l.agents, func(other seen) bool { return other.Replica == c.Replica }); l.agents[i].ID == c.ID {
-			if err := l.rename(ctx, c, d.replicaName(c.Ref)); err != nil {
-				return err
-			}
+	for i, c := range l.agents {
+		name := d.replicaName(c.Ref)
+		if slices.ContainsFunc(l.agents[i+1:], func(younger seen) bool { return younger.Replica == c.Replica }) ||
+			slices.ContainsFunc(l.agents, func(other seen) bool { return other.name() == name }) {
+			continue
+		}
+		if err := l.rename(ctx, c, name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,0 +1,452 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// devLoop is a "flisk dev --json" that runs, and what it said.
+type devLoop struct {
+	p   *project
+	cmd *exec.Cmd
+	err bytes.Buffer
+
+	over chan struct{} // closed when it has ended
+
+	mu     sync.Mutex
+	events []devEvent
+	news   chan struct{} // closed, and replaced, at every event
+}
+
+type devEvent struct {
+	Event  string
+	Reload int
+	Paths  []string
+	Agents []string
+	Steps  []string
+	Spans  map[string]int64 `json:"spans_ms"`
+	Error  struct{ Message, Hint, Detail string }
+	Log    struct{ Replica, Text string }
+	seen   time.Time
+}
+
+// dev starts the loop, and ends it with the test.
+func (p *project) dev(args ...string) *devLoop {
+	p.t.Helper()
+	d := &devLoop{p: p, cmd: p.command(p.dir, append([]string{"dev", "--json"}, args...)...), over: make(chan struct{}), news: make(chan struct{})}
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	d.cmd.Stderr = &d.err
+	if err := d.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	go d.read(bufio.NewScanner(out))
+	p.t.Cleanup(func() {
+		select {
+		case <-d.over:
+		default:
+			d.signal(syscall.SIGINT)
+			d.ended()
+		}
+		if p.t.Failed() {
+			p.t.Logf("the loop said:\n%s%s", d.told(), d.err.String())
+		}
+	})
+	return d
+}
+
+func (d *devLoop) read(lines *bufio.Scanner) {
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e devEvent
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			e.Event = "not JSON: " + lines.Text()
+		}
+		e.seen = time.Now()
+		d.mu.Lock()
+		d.events = append(d.events, e)
+		close(d.news)
+		d.news = make(chan struct{})
+		d.mu.Unlock()
+	}
+	_ = d.cmd.Wait() // ended looks at how
+	close(d.over)
+}
+
+func (d *devLoop) told() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var b strings.Builder
+	for _, e := range d.events {
+		fmt.Fprintf(&b, "%s %s %d %q %v %s %s %s\n", e.seen.Format("15:04:05.000"), e.Event, e.Reload, e.Paths, e.Spans, e.Error.Message, e.Error.Detail, e.Log.Text)
+	}
+	return b.String()
+}
+
+// await waits for the n-th event of a kind, counted from 1.
+func (d *devLoop) await(kind string, n int) devEvent {
+	d.p.t.Helper()
+	deadline := time.After(90 * time.Second)
+	for {
+		d.mu.Lock()
+		left, news := n, d.news
+		for _, e := range d.events {
+			if e.Event == kind {
+				if left--; left == 0 {
+					d.mu.Unlock()
+					return e
+				}
+			}
+		}
+		d.mu.Unlock()
+		select {
+		case <-news:
+		case <-d.over:
+			d.p.t.Fatalf("the loop ended (%s) before %s %d:\n%s%s", d.cmd.ProcessState, kind, n, d.told(), d.err.String())
+		case <-deadline:
+			d.p.t.Fatalf("no event %s %d:\n%s", kind, n, d.told())
+		}
+	}
+}
+
+// count is how many events of a kind there were.
+func (d *devLoop) count(kind string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for _, e := range d.events {
+		if e.Event == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *devLoop) signal(sig syscall.Signal) {
+	d.p.t.Helper()
+	if err := d.cmd.Process.Signal(sig); err != nil {
+		d.p.t.Error(err)
+	}
+}
+
+// ended waits for the end of the loop and returns its exit code.
+func (d *devLoop) ended() int {
+	d.p.t.Helper()
+	select {
+	case <-d.over:
+	case <-time.After(90 * time.Second):
+		_ = d.cmd.Process.Kill()
+		<-d.over
+		d.p.t.Errorf("the loop does not end:\n%s", d.told())
+	}
+	return d.cmd.ProcessState.ExitCode()
+}
+
+// save writes a file as editors do: beside it first, then over it.
+func (p *project) save(name, content string) {
+	p.t.Helper()
+	p.write(name+"___jb_tmp___", content)
+	if err := os.Rename(filepath.Join(p.dir, name+"___jb_tmp___"), filepath.Join(p.dir, name)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// version is the agent's code with a number in every reply: "v3 turn 1 …".
+func version(n int) string {
+	return strings.Replace(slowCode, `fmt.Sprintf("turn`, fmt.Sprintf(`fmt.Sprintf("v%d turn`, n), 1)
+}
+
+// onEach runs a test with a scaffolded project on local processes and on Docker.
+func onEach(t *testing.T, run func(t *testing.T, p *project)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("process", func(t *testing.T) {
+		t.Parallel()
+		run(t, newWorld(t).project(filepath.Join(t.TempDir(), "bot")))
+	})
+	t.Run("docker", func(t *testing.T) {
+		t.Parallel()
+		run(t, newDockerWorld(t).dockerProject(filepath.Join(t.TempDir(), "bot")))
+	})
+}
+
+// TestDevUnderLoad: somebody saves while clients send turns, some of which take
+// seconds. No request fails, no turn is lost, none is there twice, and no turn
+// that was sent after a reload was told is answered by older code. With
+// FLISK_TEST_LONG=1 it is 20 reloads.
+func TestDevUnderLoad(t *testing.T) {
+	reloads := 4
+	if os.Getenv("FLISK_TEST_LONG") == "1" {
+		reloads = 20
+	}
+	onEach(t, func(t *testing.T, p *project) {
+		const clients = 8
+		p.slowTurns()
+		p.save("turn.go", version(0))
+		d := p.dev()
+		d.await("reloaded", 1)
+
+		c := &crowd{
+			project: p, acks: map[string]map[int]acked{}, slow: "3s", slowly: 10,
+			client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}},
+		}
+		defer c.client.CloseIdleConnections()
+		load, calm := context.WithCancel(t.Context())
+		defer calm()
+		var all sync.WaitGroup
+		for n := range clients {
+			all.Go(func() { c.talk(t.Context(), load, n) })
+		}
+		for n := 1; n <= reloads; n++ {
+			due := c.sent.Load() + 2*clients
+			eventually(t, time.Minute, "turns go on", func() bool { return c.sent.Load() >= due })
+			p.save("turn.go", version(n))
+			e := d.await("reloaded", 1+n)
+			c.oldest.Store(int64(n))
+			t.Logf("reload %d: %v", n, e.Spans)
+		}
+		due := c.sent.Load() + 2*clients
+		eventually(t, time.Minute, "turns go on", func() bool { return c.sent.Load() >= due })
+		calm()
+		all.Wait()
+		lost, doubled := c.compare(t)
+		t.Logf("%d reloads under %d clients: %d requests, %d failed, %d lost, %d doubled, %d answered by older code",
+			reloads, clients, c.sent.Load(), len(c.failed), lost, doubled, len(c.older))
+		for _, failed := range append(c.failed, c.older...)[:min(5, len(c.failed)+len(c.older))] {
+			t.Error(failed)
+		}
+		if len(c.failed)+lost+doubled+len(c.older) > 0 {
+			t.Errorf("%d failed, %d lost, %d doubled, %d answered by older code", len(c.failed), lost, doubled, len(c.older))
+		}
+		if d.count("reloaded") != 1+reloads || d.count("failed") != 0 {
+			t.Errorf("%d reloads and %d that failed", d.count("reloaded"), d.count("failed"))
+		}
+		d.signal(syscall.SIGINT)
+		if code := d.ended(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
+// TestC08_DevGoesOn: what is wrong with the code ends no loop. The old agent
+// serves, and the fix arrives by itself.
+func TestC08_DevGoesOn(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		d := p.dev()
+		d.await("reloaded", 1)
+		good := 1
+		for i, c := range []struct{ name, code, says string }{
+			{"a syntax error", "package main\n\nfunc runTurn(", "turn.go:3"},
+			{"a panic at the start", strings.Replace(version(0), "type Memory", "func init() { panic(\"no key\") }\n\ntype Memory", 1), "no key"},
+			{"an agent that never gets ready", strings.Replace(version(0), "type Memory", "func init() { select {} }\n\ntype Memory", 1), ""},
+		} {
+			p.save("turn.go", c.code)
+			if c.says != "" {
+				e := d.await("failed", i+1)
+				if !strings.Contains(e.Error.Message+e.Error.Detail, c.says) {
+					t.Errorf("%s: it says %q, %q", c.name, e.Error.Message, e.Error.Detail)
+				}
+			} else {
+				d.await("reloading", good+i+1)
+			}
+			if reply := p.say("s1", "hi"); !strings.HasPrefix(reply, "turn") && !strings.HasPrefix(reply, fmt.Sprintf("v%d", i)) {
+				t.Errorf("%s: the old agent said %q", c.name, reply)
+			}
+			p.save("turn.go", version(i+1))
+			good++
+			d.await("reloaded", good)
+			if reply := p.say("s1", "hi"); !strings.HasPrefix(reply, fmt.Sprintf("v%d ", i+1)) {
+				t.Errorf("%s: after the fix it says %q", c.name, reply)
+			}
+		}
+	})
+}
+
+// TestC01_TenSavesAreTenReloads: by rename, one after the other.
+func TestC01_TenSavesAreTenReloads(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	d := p.dev()
+	d.await("reloaded", 1)
+	for n := 1; n <= 10; n++ {
+		p.save("turn.go", version(n))
+		d.await("reloaded", 1+n)
+	}
+	if d.count("reloaded") != 11 || d.count("reloading") != 11 {
+		t.Errorf("%d reloads of %d were for ten saves", d.count("reloaded")-1, d.count("reloading")-1)
+	}
+	if reply := p.say("s1", "hi"); !strings.HasPrefix(reply, "v10 ") {
+		t.Errorf("it says %q", reply)
+	}
+}
+
+// TestC03_ACheckoutIsOneReload: 5,000 files at once are one replacement, and what
+// runs was built from exactly them.
+func TestC03_ACheckoutIsOneReload(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	d := p.dev()
+	d.await("reloaded", 1)
+	const count = 5000
+	for n := range count {
+		dir := fmt.Sprintf("data/d%03d", n/50)
+		if n%50 == 0 {
+			if err := os.MkdirAll(filepath.Join(p.dir, dir), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.write(fmt.Sprintf("%s/f%d.txt", dir, n), fmt.Sprint(n))
+	}
+	p.write("all.go", "package main\n\nimport \"embed\"\n\n//go:embed data\nvar all embed.FS\n")
+	p.save("turn.go", strings.Replace(version(1), `fmt.Sprintf("v1 turn`, `count(all)+fmt.Sprintf("v1 turn`, 1)+`
+func count(all embed.FS) string {
+	n := 0
+	dirs, _ := all.ReadDir("data")
+	for _, d := range dirs {
+		files, _ := all.ReadDir("data/" + d.Name())
+		n += len(files)
+	}
+	return fmt.Sprint(n, " files, ")
+}
+`)
+	code := p.readFile("turn.go")
+	p.save("turn.go", strings.Replace(code, "import (", "import (\n\t\"embed\"", 1))
+	d.await("reloaded", 2)
+	if reply := p.say("s1", "hi"); !strings.HasPrefix(reply, fmt.Sprintf("%d files, v1", count)) {
+		t.Errorf("it says %q", reply)
+	}
+	p.save("turn.go", code) // does not build: whatever was left of the storm comes before
+	d.await("failed", 1)
+	if n := d.count("reloaded") - 1; n != 1 {
+		t.Errorf("%d replacements", n)
+	}
+}
+
+// TestDevAppliesSettings: flisk.yaml and .env are applied as up does, and a wrong
+// flisk.yaml changes nothing.
+func TestDevAppliesSettings(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		d := p.dev()
+		d.await("reloaded", 1)
+		gateway := p.gatewayPID()
+		p.write(".env", "COLOUR='a $b \"c\" # d'\n")
+		if e := d.await("reloaded", 2); len(e.Agents) != 1 {
+			t.Errorf("a changed .env: %+v", e)
+		}
+		p.edit("flisk.yaml", regexp.MustCompile(`turn_timeout: \w+`), "turn_timeout: 77s")
+		e := d.await("reloading", 3)
+		if !strings.Contains(strings.Join(e.Steps, "\n"), "turn_timeout") {
+			t.Errorf("a changed setting: %q", e.Steps)
+		}
+		d.await("reloaded", 3)
+		if after := p.gatewayPID(); after != gateway {
+			t.Errorf("the gateway was replaced: %d, now %d", gateway, after)
+		}
+		good := p.readFile("flisk.yaml")
+		p.save("flisk.yaml", good+"nonsense: [\n")
+		if e := d.await("failed", 1); !strings.Contains(e.Error.Message+e.Error.Detail, "flisk.yaml") {
+			t.Errorf("a wrong flisk.yaml: %+v", e.Error)
+		}
+		p.say("s1", "hi")
+		p.save("flisk.yaml", good)
+		d.await("unchanged", 1)
+	})
+}
+
+// TestDevEnds: the first Ctrl-C lets a turn finish, the second does not.
+func TestDevEnds(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		for _, c := range []struct {
+			name, turn string
+			signals    int
+			code       int
+			answered   bool
+		}{{"once", "2s one", 1, 0, true}, {"twice", "60s two", 2, 130, false}} {
+			d := p.dev()
+			d.await("reloaded", 1)
+			answers := make(chan answer, 1)
+			go func() {
+				a, err := p.post(t.Context(), "bot", fmt.Sprintf("%q", c.turn), http.Header{"Session-Id": {"s1"}})
+				if err != nil {
+					a.status = -1
+				}
+				answers <- a
+			}()
+			d.log("turn runs")
+			d.signal(syscall.SIGINT)
+			if c.signals == 2 {
+				eventually(t, 20*time.Second, "the drain begins", func() bool { return d.said("msg=draining") })
+				d.signal(syscall.SIGINT)
+			}
+			if code := d.ended(); code != c.code {
+				t.Errorf("%s: exit code %d\n%s", c.name, code, d.err.String())
+			}
+			if a := <-answers; (a.status == http.StatusOK) != c.answered {
+				t.Errorf("%s: the turn in flight: %d %v", c.name, a.status, a.problem)
+			}
+			if out := p.do("status"); !strings.Contains(out, "not running") && !strings.Contains(out, "nothing") {
+				t.Errorf("%s: status afterwards:\n%s", c.name, out)
+			}
+		}
+	})
+}
+
+// readFile is a file of the project.
+func (p *project) readFile(name string) string {
+	p.t.Helper()
+	content, err := os.ReadFile(filepath.Join(p.dir, name))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(content)
+}
+
+// gatewayPID is the gateway's process, as status knows it.
+func (p *project) gatewayPID() int {
+	p.t.Helper()
+	var status struct {
+		PID int `json:"gateway_pid"`
+	}
+	if err := json.Unmarshal([]byte(p.do("status", "--json")), &status); err != nil || status.PID == 0 {
+		p.t.Fatalf("the gateway's process: %+v, %v", status, err)
+	}
+	return status.PID
+}
+
+// said reports whether an agent printed a text.
+func (d *devLoop) said(text string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.events {
+		if e.Event == "log" && strings.Contains(e.Log.Text, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// log waits until an agent has printed a text.
+func (d *devLoop) log(text string) {
+	d.p.t.Helper()
+	eventually(d.p.t, 20*time.Second, fmt.Sprintf("a line %q", text), func() bool { return d.said(text) })
+}

@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/dev"
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/source"
+	"github.com/flisk-go/flisk/pkg/watch"
+)
+
+type devOptions struct {
+	poll bool
+	keep bool
+}
+
+func newDev(a *app) *cobra.Command {
+	var o devOptions
+	cmd := &cobra.Command{
+		Use:        "dev",
+		SuggestFor: []string{"watch", "reload", "serve"},
+		Short:      "run the project, and reload it at every save",
+		GroupID:    groupRun,
+		Long: "Bring the project up, show what its agents print, and replace an agent at every save: the new one is built and " +
+			"ready before it gets the requests, and the old one finishes what it accepted. No request is refused, and no " +
+			"turn is lost. When a build fails or a new agent does not get ready, the old one goes on, and the next save is " +
+			"tried again.\n\n" +
+			"What makes no difference to an agent reloads nothing: the same content, editors' temporary files, what " +
+			".gitignore, .dockerignore and watch.ignore name. A change of flisk.yaml, of an env file or of " +
+			"compose.override.yaml is applied as flisk up would.\n\n" +
+			"Ctrl-C stops everything: turns in flight are finished first. A second one kills what is left.",
+		Example: examples(
+			"flisk dev", "run the project of this directory",
+			"flisk dev --poll", "where the operating system tells of no changes",
+			"flisk dev --keep", "leave everything running at the end",
+			"flisk dev --json | jq 'select(.event == \"reloaded\")'", "a line of JSON for every event",
+		),
+		Args: positional(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			progress := console.Silent()
+			if !a.global.json {
+				progress = console.NewProgress(a.streams.Out, "") // all of it is the product
+			}
+			return a.serving(cmd.Context(), progress, func(ctx context.Context, force <-chan struct{}) error {
+				return runDev(ctx, a, o, progress, force)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&o.poll, "poll", false, "look at the files in intervals")
+	cmd.Flags().BoolVar(&o.keep, "keep", false, "leave what runs when it ends")
+	return cmd
+}
+
+func runDev(ctx context.Context, a *app, do devOptions, progress *console.Progress, force <-chan struct{}) error {
+	o, err := a.open(ctx, force)
+	if err != nil {
+		return err
+	}
+	a.noteUnanswered(o)
+	if err := a.refuseMove(ctx, o); err != nil {
+		return err
+	}
+	d := &devRun{
+		app: a, o: do, force: force, progress: progress, on: o.runtime,
+		screen: newDevScreen(a, progress),
+	}
+	d.eyes = eyes{dir: a.dir(), poll: do.poll, warn: d.screen.warn}
+	defer d.screen.close()
+	if err := d.eyes.open(ctx, o.project); err != nil {
+		return err
+	}
+	d.watching = fmt.Sprintf("%d files; Ctrl-C stops everything", d.eyes.seen.Len())
+	err = dev.Run(ctx, dev.Options{Load: d.load, Next: d.eyes.next, Tell: d.tell, Progress: d.progress, Reloads: console.Silent(), Keep: do.keep})
+	d.logs.stop()
+	return errors.Join(err, d.eyes.close())
+}
+
+// devRun is one run of "flisk dev".
+type devRun struct {
+	app      *app
+	o        devOptions
+	force    <-chan struct{}
+	progress *console.Progress
+	on       project.Runtime // for as long as it runs
+	screen   *devScreen
+	eyes     eyes
+	logs     follower
+
+	watching string   // how much, for people
+	names    []string // of the agents whose logs are followed
+}
+
+// load implements dev.Options.
+func (d *devRun) load(ctx context.Context, told dev.Told) (dev.Stack, error) {
+	p, warnings, err := project.Load(d.app.dir())
+	if err != nil {
+		return dev.Stack{}, err
+	}
+	for _, w := range warnings {
+		d.screen.warn(errors.New(w.String()))
+	}
+	if _, err := regenerate(p, console.Silent()); err != nil {
+		return dev.Stack{}, err
+	}
+	reloading := *d.app
+	reloading.told = told
+	driver, err := d.app.newDriver(&reloading, d.on, p, d.force)
+	if err != nil {
+		return dev.Stack{}, err
+	}
+	n := 0
+	for _, a := range p.Agents {
+		n += a.Replicas
+	}
+	if names := p.AgentNames(); !slices.Equal(names, d.names) {
+		d.names = names
+		d.screen.show(names)
+		d.logs.follow(driver, d.screen.log)
+	}
+	return dev.Stack{Driver: driver, Replicas: n}, nil
+}
+
+// tell implements dev.Options.
+func (d *devRun) tell(e dev.Event) {
+	d.screen.tell(e)
+	if e.Reload > 0 || d.app.global.json || e.Kind != dev.Reloaded && e.Kind != dev.Unchanged {
+		return
+	}
+	fields := []console.Field{
+		{Label: "gateway", Value: console.Cell{Text: e.Report.URL, Style: console.Accent}},
+		{Label: "try", Value: console.Cell{Text: d.app.command(`turn "hello" -s s1`), Style: console.Accent}},
+		{Label: "watching", Value: console.Cell{Text: d.watching}},
+	}
+	d.screen.fields(fields...)
+}
+
+// eyes watch the files of a project whose flisk.yaml, which says what counts, may
+// change. They belong to one goroutine.
+type eyes struct {
+	dir  string
+	poll bool
+	warn func(error)
+
+	watcher *watch.Watcher
+	seen    *source.Tree // what the next change is told from
+	anew    bool         // flisk.yaml changed since the watcher was made
+}
+
+func (e *eyes) open(ctx context.Context, p *project.Project) (err error) {
+	if e.watcher, err = watch.New(ctx, watch.Options{Project: p, Poll: e.poll, Warn: e.warn}); err != nil {
+		return err
+	}
+	if e.seen == nil {
+		e.seen, err = e.watcher.Tree(ctx)
+	}
+	return err
+}
+
+func (e *eyes) close() error {
+	if e.watcher == nil {
+		return nil
+	}
+	return e.watcher.Close()
+}
+
+// next implements dev.Options.
+func (e *eyes) next(ctx context.Context) (dev.Change, error) {
+	if err := e.reopen(ctx); err != nil {
+		return dev.Change{}, err
+	}
+	for {
+		c, err := e.watcher.Next(ctx, e.seen)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, watch.ErrClosed):
+			return dev.Change{}, err
+		case err != nil: // told once, and waited out
+			e.warn(err)
+			continue
+		}
+		e.seen, e.anew = c.Tree, e.anew || c.Has(source.Settings)
+		change := dev.Change{First: c.First}
+		for _, f := range c.Files {
+			change.Paths = append(change.Paths, f.Path)
+		}
+		return change, nil
+	}
+}
+
+// reopen watches what a changed flisk.yaml says, once it can be read.
+func (e *eyes) reopen(ctx context.Context) error {
+	if !e.anew {
+		return nil
+	}
+	p, _, err := project.Load(e.dir)
+	if err != nil {
+		return nil // who reloads says so
+	}
+	if err := e.watcher.Close(); err != nil {
+		return err
+	}
+	e.anew = false
+	return e.open(ctx, p)
+}
+
+// follower passes on what the agents print, for as long as it is not stopped. The
+// zero value follows nothing.
+type follower struct {
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// follow begins anew with a driver. A driver that cannot follow, because its
+// engine went away, say, is asked again.
+func (f *follower) follow(driver runtime.Driver, emit func(runtime.Line) error) {
+	f.stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	f.cancel = cancel
+	f.wg.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			_ = driver.Logs(ctx, runtime.LogOptions{Follow: true}, emit)
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
+}
+
+func (f *follower) stop() {
+	if f.cancel != nil {
+		f.cancel()
+		f.wg.Wait()
+	}
+}
+
+// serving does work that goes on until somebody wants its end: the first signal
+// ends ctx, and work brings everything to its end; the second closes force. A
+// terminal that closes is the first one, too.
+func (a *app) serving(ctx context.Context, progress *console.Progress, work func(ctx context.Context, force <-chan struct{}) error) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	force := make(chan struct{})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	hangups, stopHangups := catchHangups()
+	defer stopHangups()
+
+	over := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for seen := 0; ; {
+			select {
+			case <-over:
+				return
+			case <-hangups:
+				end()
+			case <-signals:
+				a.freshLine()
+				switch seen++; seen {
+				case 1:
+					progress.Note("stopping", console.Warn, "turns in flight are finished first; Ctrl-C again kills them")
+					end()
+				case 2:
+					progress.Note("forced", console.Bad, "killing what is left")
+					close(force)
+				}
+			}
+		}
+	})
+	err := work(ctx, force)
+	close(over)
+	wg.Wait()
+	select {
+	case <-force:
+		return fault.New(fault.Interrupted, "", "stopped by force; turns that were running are cut off, saved ones are safe")
+	default:
+		return err
+	}
+}
