@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
@@ -45,7 +46,7 @@ func newDockerWorld(t *testing.T) *world {
 func (w *world) dockerProject(dir string) *project {
 	w.t.Helper()
 	w.flisk(filepath.Dir(dir), "init", filepath.Base(dir))
-	p := &project{world: w, dir: dir, port: freePort(w.t)}
+	p := &project{world: w, dir: dir, port: porttest.Free(w.t)}
 	p.edit("flisk.yaml", regexp.MustCompile(`port: \d+`), fmt.Sprintf("port: %d", p.port))
 	w.t.Cleanup(func() {
 		if out, errOut, code := w.try(dir, "down", "--volumes", "--yes", "--runtime", "docker"); code != 0 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
 	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
 	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
 )
@@ -172,7 +173,7 @@ func TestC19_EveryFailureOfRestart(t *testing.T) {
 func TestC19_EveryFailureOfAMove(t *testing.T) {
 	t.Parallel()
 	everyCall(t, turned, func(p *runtimetest.Project) error {
-		p.Setup.Stack.Gateway.Port = runtimetest.FreePort(p.T)
+		p.Setup.Stack.Gateway.Port = porttest.Free(p.T)
 		return up(p)
 	}, func(t *testing.T, p *runtimetest.Project, fake *dockertest.Engine, _ bool) {
 		p.Up()

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
@@ -121,7 +121,7 @@ func NewProject(t *testing.T, place Place) *Project {
 	p.Setup = Setup{
 		Stack: stack.Stack{
 			Name: name, ID: hex.EncodeToString(id), Dir: dir,
-			Gateway: stack.Gateway{Bind: "127.0.0.1", Port: FreePort(t)},
+			Gateway: stack.Gateway{Bind: "127.0.0.1", Port: porttest.Free(t)},
 			Agents:  []stack.Agent{Agent(dir, "bot")},
 			Volume:  stack.Volume{Name: "flisk-" + name + "-" + hex.EncodeToString(id)},
 		},
@@ -291,22 +291,6 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 			t.Fatalf("waited in vain for %s", what)
 		}
 	}
-}
-
-// FreePort is one that nobody uses. It is below the range from which the kernel
-// takes the ports of connections, so none of those gets it before a gateway does.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	const first, n = 10_000, 20_000
-	for range 100 {
-		port := first + mathrand.IntN(n)
-		if ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			_ = ln.Close() // nobody connected
-			return port
-		}
-	}
-	t.Fatal("there is no free port")
-	return 0
 }
 
 // Progress writes down what it is told.

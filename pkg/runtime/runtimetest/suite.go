@@ -13,6 +13,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
 )
 
 // Suite is what every runtime does, a subtest each. place makes the place of one
@@ -440,7 +441,7 @@ func testPortMoves(t *testing.T, place Place) {
 	p := NewProject(t, place)
 	p.Up()
 	p.MustTurn("s1", "a")
-	p.Setup.Stack.Gateway.Port = FreePort(t)
+	p.Setup.Stack.Gateway.Port = porttest.Free(t)
 	report := p.Up()
 	if !report.Changed || report.URL != p.Setup.Stack.Gateway.URL() {
 		t.Errorf("up on another port: %+v", report)
