@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,7 +19,8 @@ type memory struct {
 }
 
 // runTurn answers with the number of the turn and all inputs. An input that is a
-// duration takes that long.
+// duration takes that long. The first turn on a volume whose input is "exit" ends
+// the process.
 func runTurn(ctx context.Context, cp *agent.Checkpoint[memory], input agent.Input) (agent.Reply, error) {
 	text := input.Text()
 	if d, err := time.ParseDuration(text); err == nil {
@@ -27,6 +29,14 @@ func runTurn(ctx context.Context, cp *agent.Checkpoint[memory], input agent.Inpu
 		case <-time.After(d):
 		case <-ctx.Done():
 			return agent.Reply{}, ctx.Err()
+		}
+	}
+	if text == "exit" {
+		mark := filepath.Join(os.Getenv("FLISK_DATA"), "exited")
+		if f, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			_ = f.Close() // it is empty
+			fmt.Println("it exits")
+			os.Exit(1)
 		}
 	}
 	cp.State.Inputs = append(cp.State.Inputs, text)
