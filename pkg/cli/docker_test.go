@@ -41,6 +41,50 @@ func (c containers) ReadVolume(_ context.Context, read func(dir string) error) e
 	return read(c.volume)
 }
 
+func (c containers) ReadFiles(ctx context.Context, files []string, read func(dir string) error) error {
+	return c.ReadVolume(ctx, func(dir string) error {
+		part, err := os.MkdirTemp("", "part")
+		if err != nil {
+			return err
+		}
+		for _, file := range append(files, checkpoint.VolumeFile) {
+			if data, reading := os.ReadFile(filepath.Join(dir, file)); reading == nil {
+				err = errors.Join(err, os.MkdirAll(filepath.Dir(filepath.Join(part, file)), 0o700), os.WriteFile(filepath.Join(part, file), data, 0o600))
+			}
+		}
+		if err == nil {
+			err = read(part)
+		}
+		return errors.Join(err, os.RemoveAll(part))
+	})
+}
+
+func (c containers) Survey(context.Context) (*checkpoint.Survey, error) {
+	if c.volume == "" {
+		return nil, fmt.Errorf("there is no volume: %w", fs.ErrNotExist)
+	}
+	file, err := os.Open(filepath.Join(c.volume, checkpoint.VolumeFile))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	s, err := checkpoint.NewSurvey(file)
+	if err != nil {
+		return nil, err
+	}
+	root := os.DirFS(c.volume)
+	return s, fs.WalkDir(root, checkpoint.AgentsDir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return errors.Join(err, s.Add(name, nil))
+		}
+		f, err := root.Open(name)
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.Add(name, f), f.Close())
+	})
+}
+
 func (c containers) ChangeVolume(_ context.Context, _ runtime.Progress, command docker.Command) (int, error) {
 	return c.change(command), nil
 }
@@ -196,3 +240,7 @@ type unreachable struct {
 }
 
 func (u unreachable) ReadVolume(context.Context, func(string) error) error { return u.err }
+
+func (u unreachable) ReadFiles(context.Context, []string, func(string) error) error { return u.err }
+
+func (u unreachable) Survey(context.Context) (*checkpoint.Survey, error) { return nil, u.err }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime/memory"
@@ -88,14 +87,12 @@ func (d *Driver) checkVolume(ctx context.Context, l look, external bool) (volume
 
 // mustBeVolume refuses a volume with another id.
 func (d *Driver) mustBeVolume(ctx context.Context, want string) error {
-	return d.ReadVolume(ctx, func(dir string) error {
-		id, err := checkpoint.VolumeID(dir)
-		if err == nil && id != want {
-			err = fault.New(fault.Environment, "use the engine that has the right one; to begin with this one instead, remove "+d.memory().Path(),
-				"%q is another volume (%s) than the one with the project's conversations (%s)", d.o.Stack.Volume.Name, id, want)
-		}
+	found, err := d.Survey(ctx)
+	if err != nil || found.Volume == want {
 		return err
-	})
+	}
+	return fault.New(fault.Environment, "use the engine that has the right one; to begin with this one instead, remove "+d.memory().Path(),
+		"%q is another volume (%s) than the one with the project's conversations (%s)", d.o.Stack.Volume.Name, found.Volume, want)
 }
 
 // checkAgents refuses to go on without an agent that has sessions, unless it was
@@ -113,25 +110,20 @@ func (d *Driver) checkAgents(ctx context.Context, was memory.Volume) (without []
 	if len(absent) == 0 {
 		return nil, nil // looking into the volume takes a container
 	}
-	var missed []string
-	err = d.ReadVolume(ctx, func(dir string) error {
-		for _, name := range absent {
-			n, err := countSessions(ctx, dir, name)
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				continue
-			}
-			without = append(without, name)
-			if !slices.Contains(was.Without, name) {
-				missed = append(missed, fmt.Sprintf("%s of agent %q", sessions(n), name))
-			}
-		}
-		return nil
-	})
+	found, err := d.Survey(ctx)
 	if err != nil {
 		return nil, fault.New(fault.Environment, "", "cannot use the volume %q: %w", d.o.Stack.Volume.Name, err)
+	}
+	var missed []string
+	for _, name := range absent {
+		n := len(found.Sessions[name])
+		if n == 0 {
+			continue
+		}
+		without = append(without, name)
+		if !slices.Contains(was.Without, name) {
+			missed = append(missed, fmt.Sprintf("%s of agent %q", sessions(n), name))
+		}
 	}
 	if len(missed) == 0 || d.o.LeaveAgents {
 		return without, nil
@@ -139,22 +131,6 @@ func (d *Driver) checkAgents(ctx context.Context, was memory.Volume) (without []
 	return nil, fault.New(fault.Environment,
 		"put the name back into flisk.yaml; or go on without it, and leave them on the volume: flisk up --yes",
 		"the volume holds %s, and flisk.yaml names no such agent", strings.Join(missed, ", "))
-}
-
-func countSessions(ctx context.Context, volume, agent string) (n int, err error) {
-	const page = 1000
-	r, err := checkpoint.OpenReader(volume, agent)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = r.Close() }() // only a handle
-	for after := ""; ; {
-		rows, next, err := r.List(ctx, after, page)
-		n += len(rows)
-		if after = next; err != nil || after == "" {
-			return n, err
-		}
-	}
 }
 
 func sessions(n int) string {

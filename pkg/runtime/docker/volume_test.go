@@ -180,6 +180,55 @@ func TestC18_EmptiedVolume(t *testing.T) {
 	}
 }
 
+// TestC17_Survey: counting and naming sessions copies nothing, and a look at one
+// session copies no other one. What a killed flisk left goes with the next copy.
+func TestC17_Survey(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, p *runtimetest.Project) {
+		d := driverOf(p)
+		if _, err := d.Survey(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("without a volume: %v", err)
+		}
+		p.Up()
+		p.MustTurn("s1", "a")
+		p.MustTurn("s2", "a")
+		found, err := d.Survey(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ids := found.Sessions["bot"]; found.Count() != 2 || !slices.Contains(ids, "s1") || !slices.Contains(ids, "s2") {
+			t.Errorf("the sessions are %v", found.Sessions)
+		}
+		if _, err := os.Stat(d.place.copies); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("something was copied: %v", err)
+		}
+		left := filepath.Join(d.place.copies, "left")
+		if err := os.MkdirAll(left, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err = d.ReadFiles(t.Context(), checkpoint.SessionFiles("bot", "s1"), func(dir string) error {
+			r, err := checkpoint.OpenReader(dir, "bot")
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if v, err := r.View(t.Context(), "s1"); err != nil || v.Turn != 1 {
+				t.Errorf("the session: %+v, %v", v, err)
+			}
+			if n, err := checkpoint.CountSessions(dir); err != nil || n != 1 {
+				t.Errorf("%d sessions were copied, %v", n, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if dirs, err := os.ReadDir(d.place.copies); err != nil || len(dirs) > 0 {
+			t.Errorf("left: %v, %v", dirs, err)
+		}
+	})
+}
+
 func TestC18_ComposeProjectNameCountsForNothing(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{})
