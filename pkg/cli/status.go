@@ -32,7 +32,7 @@ type StatusJSON struct {
 type ReplicaJSON struct {
 	Agent    string        `json:"agent"`
 	Name     string        `json:"name"`
-	State    runtime.State `json:"state"` // starting, ready, draining or failing
+	State    runtime.State `json:"state"` // starting, waiting, ready, draining, failing, gone or left-behind
 	PID      int           `json:"pid,omitempty"`
 	Started  time.Time     `json:"started,omitzero"`
 	Restarts int           `json:"restarts"` // exits that nobody asked for
@@ -178,7 +178,7 @@ func stateStyle(s runtime.State) console.Style {
 	switch s {
 	case runtime.Ready:
 		return console.Good
-	case runtime.Failing:
+	case runtime.Failing, runtime.Gone:
 		return console.Bad
 	default:
 		return console.Warn

@@ -207,6 +207,8 @@ func (d *Driver) observed(ctx context.Context, l look) (runtime.Observed, error)
 		}
 	} else if len(l.gateways) > 0 {
 		o.Stale = append(o.Stale, "the gateway's container has stopped; flisk up brings it back")
+	} else if l.live != nil && len(l.everything()) > 0 {
+		o.Stale = append(o.Stale, "the gateway's container was removed; flisk up makes another")
 	}
 	if l.unread != nil {
 		o.Stale = append(o.Stale, l.unread.Error()+"; flisk up writes them anew")
@@ -227,9 +229,29 @@ func (d *Driver) observed(ctx context.Context, l look) (runtime.Observed, error)
 	if err := cmp.Or(errs...); err != nil {
 		return o, err
 	}
-	o.Replicas = replicas
+	o.Replicas = append(replicas, l.gone()...)
+	slices.SortStableFunc(o.Replicas, func(a, b runtime.Replica) int { return cmp.Compare(a.Name, b.Name) })
 	o.Running = slices.ContainsFunc(l.everything(), seen.runs)
 	return o, nil
+}
+
+// gone are the replicas that the live routes name and that have no container any
+// more: whoever removed it was not flisk, which takes what it removes out of them
+// first. When there is no container at all, the whole project was taken down, as
+// by docker compose down, and nothing of it should run.
+func (l look) gone() (out []runtime.Replica) {
+	if _, runs := l.gateway(); l.live == nil || runs && !l.ownRoutes() || len(l.everything()) == len(l.readers) {
+		return nil
+	}
+	for _, ref := range l.live.refs() {
+		if _, there := l.at(ref); !there {
+			out = append(out, runtime.Replica{
+				Agent: ref.Agent, Name: ref.Replica, Generation: ref.Generation, State: runtime.Gone,
+				Detail: "its container was removed, and not by flisk; flisk up makes another",
+			})
+		}
+	}
+	return out
 }
 
 // volumePlace is where the volume is, for people.
@@ -259,6 +281,8 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 		return r, err
 	case ready && r.Serving:
 		r.State = runtime.Ready
+	case ready && len(l.gateways) == 0:
+		r.State, r.Detail = runtime.Waiting, "it is ready, and gets no requests, because there is no gateway; flisk up brings it back"
 	case ready:
 		r.State, r.Detail = runtime.Waiting, "it is ready, and gets no requests: an up goes on right now, or was killed; flisk up finishes it"
 	case c.RestartCount > 0:

@@ -111,7 +111,7 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 		if err != nil {
 			return report, a.giveUp(ctx, err)
 		}
-		report.Changed, report.Replaced = plan.Changes(), a.replaced
+		report.Changed, report.Replaced, report.Filled = plan.Changes(), a.replaced, runtime.Filled(plan, c.running())
 		return report, nil
 	}
 }
@@ -234,23 +234,28 @@ func (t target) missing(ctx context.Context, e *engine) (map[string]bool, error)
 // plan is that of OpUp or OpRestart. A container that has stopped and does not
 // come back by itself is cleared away: its place is then empty like any other.
 func (c course) plan(op runtime.Op, agents []string) runtime.Plan {
-	observed := c.observed
-	observed.Replicas = nil
 	var stops runtime.Plan
-	for _, r := range c.observed.Replicas {
-		at, ok := c.look.at(runtime.Ref{Agent: r.Agent, Replica: r.Name, Generation: r.Generation})
-		if !ok || at.runs() {
-			observed.Replicas = append(observed.Replicas, r)
-			continue
+	for _, agent := range c.look.agents {
+		if !agent.runs() {
+			stops = append(stops, runtime.Step{Do: runtime.Stop, Agent: agent.Agent, Replica: agent.Replica, Generation: agent.Generation, Cause: "its container has stopped"})
 		}
-		stops = append(stops, runtime.Step{Do: runtime.Stop, Agent: r.Agent, Replica: r.Name, Generation: r.Generation, Cause: "its container has stopped"})
 	}
-	plan := runtime.NewPlan(c.target.desired(), observed, op, agents...)
+	plan := runtime.NewPlan(c.target.desired(), c.running(), op, agents...)
 	builds := 0 // come first: one that fails stops nothing, and may be tried again
 	for builds < len(plan) && plan[builds].Do == runtime.Build {
 		builds++
 	}
 	return slices.Concat(plan[:builds], c.pulls(plan), stops, plan[builds:])
+}
+
+// running is what is observed without the agents' containers that have stopped.
+func (c course) running() runtime.Observed {
+	observed := c.observed
+	observed.Replicas = slices.DeleteFunc(slices.Clone(observed.Replicas), func(r runtime.Replica) bool {
+		at, ok := c.look.at(runtime.Ref{Agent: r.Agent, Replica: r.Name, Generation: r.Generation})
+		return !ok || !at.runs()
+	})
+	return observed
 }
 
 // pulls get the images that a plan needs and the engine does not have.

@@ -115,6 +115,7 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 		}
 		report.Changed = report.Changed || plan.Changes()
 		d.prune(target)
+		report.Filled = runtime.Filled(plan, observed)
 		report.Replaced, err = a.replacements(ctx)
 		return report, err
 	}
