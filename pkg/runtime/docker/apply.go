@@ -333,40 +333,16 @@ func (a *apply) stop(ctx context.Context, ref runtime.Ref) error {
 		return a.d.remove(context.WithoutCancel(ctx), a.e, c)
 	}
 	end := a.p.Begin("stop " + a.named(ref))
-	exit, detail, err := a.d.halt(ctx, a.e, c)
-	end(detail, err)
+	how, err := a.d.halt(ctx, a.e, c)
+	end(how.String(), err)
 	if err != nil {
 		return err
 	}
-	if exit.Signal != 0 {
-		a.d.warnKilled(ref)
-	}
+	a.d.warnKilled(ref, how)
 	a.mu.Lock()
-	a.replaced = append(a.replaced, runtime.Change{Agent: ref.Agent, Replica: ref.Replica, Before: c.process(), Exit: exit})
+	a.replaced = append(a.replaced, runtime.Change{Agent: ref.Agent, Replica: ref.Replica, Before: c.process(), Exit: how.exit})
 	a.mu.Unlock()
 	return nil
-}
-
-// halt stops a container through its drain and removes it. detail is how that
-// went, for people.
-func (d *Driver) halt(ctx context.Context, e *engine, c seen) (exit runtime.Exit, detail string, err error) {
-	if exit, detail, err = d.stopped(ctx, e, c.ID); err != nil {
-		return exit, detail, err
-	}
-	return exit, detail, d.remove(context.WithoutCancel(ctx), e, c)
-}
-
-// stopped stops a container through its drain, and keeps it.
-func (d *Driver) stopped(ctx context.Context, e *engine, id string) (exit runtime.Exit, detail string, err error) {
-	ctx = context.WithoutCancel(ctx)
-	began := time.Now()
-	code, err := e.stopContainer(ctx, id, d.o.Force)
-	exit = exitOf(code)
-	detail = exitOf(code).String() + " after " + span(time.Since(began))
-	if exit.Signal != 0 {
-		detail = "killed after " + span(time.Since(began)) + "; what it had not committed is lost"
-	}
-	return exit, detail, err
 }
 
 // finish gives everything its name, and ends what only the way back needed: of

@@ -246,7 +246,7 @@ func (a *apply) stopGateway(ctx context.Context) error {
 		return nil
 	}
 	end := a.p.Begin("stop gateway")
-	_, detail, err := a.d.halt(ctx, a.e, g)
-	end(detail, err)
+	how, err := a.d.halt(ctx, a.e, g)
+	end(how.String(), err)
 	return err
 }

@@ -207,7 +207,7 @@ func (d *Driver) observed(ctx context.Context, l look) (runtime.Observed, error)
 		}
 	} else if len(l.gateways) > 0 {
 		o.Stale = append(o.Stale, "the gateway's container has stopped; flisk up brings it back")
-	} else if l.live != nil && len(l.everything()) > 0 {
+	} else if l.live != nil && len(l.agents)+len(l.services) > 0 {
 		o.Stale = append(o.Stale, "the gateway's container was removed; flisk up makes another")
 	}
 	if l.unread != nil {
@@ -296,15 +296,24 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 // loopDetail says of an agent that exits again and again how it does, with the
 // last line that it wrote.
 func (d *Driver) loopDetail(ctx context.Context, e *engine, c seen) string {
-	times := "once"
-	if c.RestartCount > 1 {
-		times = fmt.Sprintf("%d times in a row", c.RestartCount)
-	}
-	text := fmt.Sprintf("it ended (%s), %s; the engine starts it again", exitOf(c.State.ExitCode), times)
+	text := loopText(c.State, c.RestartCount)
 	if lines := lastLines(ctx, e, c.ID, 1); len(lines) > 0 {
 		text += fmt.Sprintf("; the last that it wrote: %q", lines[0])
 	}
 	return text
+}
+
+// loopText says how an agent ends: how the last time went is known as long as the
+// engine has not started it again, which makes the code 0.
+func loopText(state *container.State, restarts int) string {
+	times := "once"
+	if restarts > 1 {
+		times = fmt.Sprintf("%d times in a row", restarts)
+	}
+	if !state.Restarting {
+		return fmt.Sprintf("it ended, %s; the engine has started it again", times)
+	}
+	return fmt.Sprintf("it ended (%s), %s; the engine starts it again", exitOf(state.ExitCode), times)
 }
 
 // exitOf is how a container's process ended. The engine has one number for both

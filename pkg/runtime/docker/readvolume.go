@@ -260,7 +260,7 @@ func (d *Driver) removeReaders(ctx context.Context, l look) error {
 	errs := []error{claim.ClearScratch(d.place.copies)}
 	for _, c := range l.readers {
 		if made, err := time.Parse(time.RFC3339Nano, c.Created); err == nil && time.Since(made) > readerAge {
-			_, _, err := d.halt(ctx, l.e, c)
+			_, err := d.halt(ctx, l.e, c)
 			errs = append(errs, err)
 		}
 	}

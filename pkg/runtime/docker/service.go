@@ -115,7 +115,7 @@ func (a *apply) stopService(ctx context.Context, name string) error {
 	}
 	end := a.p.Begin("stop service " + name)
 	var errs []error
-	detail := ""
+	var how ending
 	for _, c := range a.course.look.services {
 		if c.service() != name {
 			continue
@@ -124,16 +124,16 @@ func (a *apply) stopService(ctx context.Context, name string) error {
 		switch {
 		case c.runs() && i >= 0:
 			a.paused = append(a.paused, c)
-			_, detail, err = a.d.stopped(ctx, a.e, c.ID)
+			how, err = a.d.stopped(ctx, a.e, c)
 		case c.runs():
-			_, detail, err = a.d.halt(ctx, a.e, c)
+			how, err = a.d.halt(ctx, a.e, c)
 		case i < 0:
 			err = a.e.removeContainer(context.WithoutCancel(ctx), c.ID)
 		}
 		errs = append(errs, err)
 	}
 	err := errors.Join(errs...)
-	end(detail, err)
+	end(how.String(), err)
 	return err
 }
 
