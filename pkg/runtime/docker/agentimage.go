@@ -106,6 +106,9 @@ func (a *apply) buildImage(ctx context.Context, w wantedAgent) error {
 	}
 	build := a.dockerfile(w.Service)
 	build.labels = a.imageLabels(w)
+	var err error
+	build.logins, err = a.d.logins().everywhere(ctx)
+	a.d.warnLogin(err)
 	if _, err := a.e.buildDockerfile(ctx, build, a.p.Output()); err != nil {
 		return err
 	}

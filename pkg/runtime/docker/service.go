@@ -20,7 +20,9 @@ func (a *apply) pull(ctx context.Context, s composefile.Service) error {
 	}
 	end := a.p.Begin("pull " + s.Image)
 	began := time.Now()
-	_, err := a.e.pullMissing(ctx, s.Image, a.p.Output())
+	who, err := a.d.logins().at(ctx, s.Image)
+	a.d.warnLogin(err)
+	_, err = a.e.pullMissing(ctx, s.Image, who, a.p.Output())
 	end(span(time.Since(began)), err)
 	return err
 }
