@@ -74,6 +74,15 @@ func (s *Survey) Add(path string, content io.Reader) error {
 	return nil
 }
 
+// Counts are the numbers of each agent's sessions.
+func (s *Survey) Counts() map[string]int {
+	counts := map[string]int{}
+	for agent, ids := range s.Sessions {
+		counts[agent] = len(ids)
+	}
+	return counts
+}
+
 // Count is the number of sessions of all agents.
 func (s *Survey) Count() (n int) {
 	for _, ids := range s.Sessions {

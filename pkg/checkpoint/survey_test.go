@@ -61,7 +61,7 @@ func TestSurvey(t *testing.T) {
 	if id, err := VolumeID(dir); err != nil || s.Volume != id {
 		t.Errorf("the volume is %q, want %q, %v", s.Volume, id, err)
 	}
-	if by, err := SessionsByAgent(dir); err != nil || !reflect.DeepEqual(by, map[string]int{"bot": 2, "clerk": 1, "idle": 0}) {
+	if by, err := SessionsByAgent(dir); err != nil || !reflect.DeepEqual(by, map[string]int{"bot": 2, "clerk": 1, "idle": 0}) || !reflect.DeepEqual(by, s.Counts()) {
 		t.Errorf("by agent: %v, %v", by, err)
 	}
 	if _, err := NewSurvey(strings.NewReader("{}")); !errors.Is(err, ErrNotVolume) {

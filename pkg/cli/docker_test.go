@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/docker"
 )
@@ -244,3 +245,31 @@ func (u unreachable) ReadVolume(context.Context, func(string) error) error { ret
 func (u unreachable) ReadFiles(context.Context, []string, func(string) error) error { return u.err }
 
 func (u unreachable) Survey(context.Context) (*checkpoint.Survey, error) { return nil, u.err }
+
+// refusing is a driver whose Up would refuse the volume.
+type refusing struct {
+	containers
+	why error
+}
+
+func (r refusing) CheckVolume(context.Context) error { return r.why }
+
+// C18: status says itself what up would refuse, and does not advise it.
+func TestC18_StatusSaysWhatUpRefuses(t *testing.T) {
+	t.Parallel()
+	d := refusing{onDocker(t, runtime.Observed{}), fault.New(fault.Environment, "put it back", "the volume is another one")}
+	got := run{driver: d}.do(t, "status", "-C", projectDir(t, false), "--runtime", "docker")
+	for _, text := range []string{"flisk up refuses it", "the volume is another one", "hint: put it back"} {
+		if got.code != 0 || !strings.Contains(got.out+got.err, text) {
+			t.Errorf("it does not say %q: %+v", text, got)
+		}
+	}
+	if strings.Contains(got.err, "start it") {
+		t.Errorf("it says to start it: %+v", got)
+	}
+	got = run{driver: d}.do(t, "status", "-C", projectDir(t, false), "--runtime", "docker", "--json")
+	var v StatusJSON
+	if err := json.Unmarshal([]byte(got.out), &v); err != nil || v.Volume.Refused != "the volume is another one" {
+		t.Errorf("%v in %+v", err, got)
+	}
+}

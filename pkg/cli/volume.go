@@ -19,6 +19,22 @@ type VolumeJSON struct {
 	Created  bool   `json:"created,omitempty"` // by this command
 	Sessions int    `json:"sessions"`          // of all agents
 	Problem  string `json:"problem,omitempty"` // why it could not be looked at
+	Refused  string `json:"refused,omitempty"` // in status: why "flisk up" would not go on with it
+}
+
+// checkedVolume is what a driver has that can tell whether Up would refuse the
+// volume.
+type checkedVolume interface {
+	CheckVolume(ctx context.Context) error
+}
+
+// checkVolume is the fault with which Up would refuse the volume; nil when it
+// would not.
+func (o *opened) checkVolume(ctx context.Context) error {
+	if driver, ok := o.driver.(checkedVolume); ok {
+		return driver.CheckVolume(ctx)
+	}
+	return nil
 }
 
 // distantVolume is what a driver has whose volume this process cannot reach as
@@ -87,6 +103,8 @@ func (v VolumeJSON) state() string {
 	switch {
 	case v.Problem != "":
 		return "cannot be read: " + v.Problem
+	case v.Refused != "":
+		return "flisk up refuses it"
 	case !v.Exists && !v.Created:
 		return "not there yet"
 	case v.Sessions == 0: // also after a first up that failed

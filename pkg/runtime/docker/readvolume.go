@@ -231,7 +231,7 @@ func (d *Driver) looking(ctx context.Context, e *engine, use func(id string) err
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.removeContainer(context.WithoutCancel(ctx), id)) }()
+	defer func() { err = errors.Join(err, e.discard(ctx, id)) }()
 	return use(id)
 }
 
@@ -247,8 +247,10 @@ func (d *Driver) anyImage(ctx context.Context, e *engine) (string, error) {
 	if _, ok, err := e.inspectImage(ctx, stack.GatewayImage); err != nil || ok {
 		return stack.GatewayImage, err
 	}
-	return "", fault.New(fault.Environment, "flisk up makes one", "cannot look at the volume %q: it takes an image to do that, and the engine has none of the project", d.o.Stack.Volume.Name)
+	return "", fault.New(fault.Environment, "flisk up makes one", "cannot look at the volume %q: %w", d.o.Stack.Volume.Name, errNoImage)
 }
+
+var errNoImage = errors.New("it takes an image to do that, and the engine has none of the project")
 
 // readerAge is when a container that looks at a volume was left by somebody who
 // was killed.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -14,7 +16,10 @@ import (
 type Volume struct {
 	Name        string
 	Checkpoints bool // it holds the project's conversations
-	External    bool // it is declared external, or carries no label of the project: never removed
+
+	// Kept says why it is never removed, for people: it is declared external, or is
+	// somebody else's. "" is for all others.
+	Kept string
 }
 
 // Volumes lists the volumes of the project that exist on the engine, the one
@@ -33,12 +38,21 @@ func (d *Driver) Volumes(ctx context.Context) ([]Volume, error) {
 		return nil, err
 	}
 	for i, v := range out {
-		out[i].External = loaded.external(v.Name)
+		if loaded.external(v.Name) {
+			out[i].Kept = declaredExternal
+		} else if v.Checkpoints {
+			if out[i].Kept, err = d.exchanged(ctx, e); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if !slices.ContainsFunc(out, func(v Volume) bool { return v.Checkpoints }) {
-		switch _, err := e.inspectVolume(ctx, d.o.Stack.Volume.Name); {
+		name := d.o.Stack.Volume.Name
+		switch v, err := e.inspectVolume(ctx, name); {
+		case err == nil && loaded.external(name):
+			out = append(out, Volume{Name: name, Checkpoints: true, Kept: declaredExternal})
 		case err == nil:
-			out = append(out, Volume{Name: d.o.Stack.Volume.Name, Checkpoints: true, External: true})
+			out = append(out, Volume{Name: name, Checkpoints: true, Kept: d.whose(v.Labels)})
 		case !errors.Is(err, errNotFound):
 			return nil, err
 		}
@@ -53,6 +67,26 @@ func (d *Driver) Volumes(ctx context.Context) ([]Volume, error) {
 		return 1
 	})
 	return out, nil
+}
+
+const declaredExternal = "it is declared external"
+
+// exchanged says of a volume with the project's label that it is another one than
+// the project had; "" where it is not, or holds nothing, or cannot be looked at.
+func (d *Driver) exchanged(ctx context.Context, e *engine) (string, error) {
+	known, err := d.memory().Read()
+	was, has := known.Volumes[runtimeName]
+	if err != nil || !has || was.Name != d.o.Stack.Volume.Name {
+		return "", err
+	}
+	id, err := d.liveID(ctx, look{e: e})
+	switch {
+	case errors.Is(err, errNoImage) || errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil || id == was.ID:
+		return "", err
+	}
+	return fmt.Sprintf("it is another one (%s) than that of the project's conversations (%s), made elsewhere under its name", id, was.ID), nil
 }
 
 // labelled are the volumes that carry the project's label.
@@ -71,10 +105,10 @@ func (d *Driver) labelled(ctx context.Context, e *engine) ([]Volume, error) {
 }
 
 // RemoveVolume removes every volume of the project on the engine that carries
-// its label, and returns their names: the conversations are gone then. One that
-// is declared external, and one of anybody else's, is not touched. What is
-// remembered of the volume is forgotten. While something of the project runs it
-// is refused: Down first.
+// its label, and returns their names: the conversations are gone then. Those that
+// [Driver.Volumes] says are kept are not touched. What is remembered of the volume
+// is forgotten, unless somebody else's is in its place. While something of the
+// project runs it is refused: Down first.
 func (d *Driver) RemoveVolume(ctx context.Context, p runtime.Progress) (removed []string, err error) {
 	l, release, err := d.begin(ctx, p)
 	if err != nil {
@@ -94,17 +128,22 @@ func (d *Driver) RemoveVolume(ctx context.Context, p runtime.Progress) (removed 
 	if err != nil {
 		return nil, err
 	}
+	forget := true
 	for _, v := range volumes {
-		if v.External {
+		if v.Kept != "" {
+			forget = forget && (!v.Checkpoints || v.Kept == declaredExternal)
 			continue
 		}
 		end := p.Begin("remove volume " + v.Name)
-		err := l.e.removeVolume(ctx, volumeRef{name: v.Name, project: d.o.Stack.ID, external: v.External})
+		err := l.e.removeVolume(ctx, volumeRef{name: v.Name, project: d.o.Stack.ID})
 		end("", err)
 		if err != nil {
 			return removed, err
 		}
 		removed = append(removed, v.Name)
+	}
+	if !forget {
+		return removed, nil
 	}
 	return removed, d.forget()
 }

@@ -36,7 +36,7 @@ func (d *Driver) Plan(ctx context.Context, op runtime.Op, agents ...string) (run
 	if err := d.knows(agents); err != nil {
 		return nil, err
 	}
-	volume, err := d.plannedVolume(ctx)
+	volume, err := d.plannedVolume()
 	if err != nil {
 		return nil, err
 	}
@@ -78,12 +78,12 @@ func (l look) plan(desired runtime.Desired, observed runtime.Observed, op runtim
 }
 
 // plannedVolume is the id that the volume has; "" when it is not there yet.
-func (d *Driver) plannedVolume(ctx context.Context) (string, error) {
+func (d *Driver) plannedVolume() (string, error) {
 	known, err := d.remembered()
 	if err != nil {
 		return "", err
 	}
-	if _, err := d.checkAgents(ctx, known.Volumes[runtimeName].Without); err != nil || known.Volumes[runtimeName].ID == "" {
+	if _, err := d.checkAgents(known); err != nil || known.Volumes[runtimeName].ID == "" {
 		return "", err
 	}
 	id, err := checkpoint.VolumeID(d.place.volume)

@@ -34,14 +34,22 @@ func (d *Driver) RemoveVolume(ctx context.Context, p runtime.Progress) (removed 
 	if err != nil {
 		return nil, err
 	}
-	if v, has := known.Volumes[runtimeName]; has && v.Name != name {
-		return nil, d.checkVolume(v) // flisk.yaml names another one
+	was, has := known.Volumes[runtimeName]
+	if has {
+		if err := d.memory().Renamed(was, name); err != nil {
+			return nil, err
+		}
 	}
 	switch _, err := checkpoint.VolumeID(d.place.volume); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return nil, fault.New(fault.Environment, "", "cannot remove the volume %q: %w", d.place.volume, err)
 	default:
+		if has {
+			if err := d.checkVolume(was); err != nil { // it is another one
+				return nil, err
+			}
+		}
 		removed = []string{name}
 	}
 	end := func(string, error) {}

@@ -78,7 +78,7 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 			return report, err
 		}
 	}
-	volume, created, err := d.prepareVolume(ctx)
+	volume, created, err := d.prepareVolume()
 	if err != nil {
 		return report, err
 	}
