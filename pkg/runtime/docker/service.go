@@ -74,7 +74,7 @@ func (d *Driver) serviceName(service string) string { return d.baseName(service)
 
 func (a *apply) runService(ctx context.Context, w wanted, id string) error {
 	if err := a.e.startContainer(ctx, id); err != nil {
-		return fault.New(fault.Failed, "see compose.override.yaml", "service %s does not start: %w", w.Name, err)
+		return fault.New(fault.KindOf(err), "see compose.override.yaml", "service %s does not start: %w", w.Name, err)
 	}
 	for within := time.Now().Add(a.d.o.ReadyTimeout); ; {
 		c, err := a.e.inspectContainer(ctx, id)
