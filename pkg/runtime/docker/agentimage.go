@@ -1,12 +1,16 @@
 package docker
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -18,8 +22,8 @@ import (
 var errSourceChanged = errors.New("the source changed while it was being built")
 
 // build makes an agent's image: from a static program that is built here, where
-// there is a Go toolchain and the override says nothing of how to build, and by
-// its Dockerfile otherwise. One that was made from the same source in the same way
+// there is a Go toolchain, no C code, and the override says nothing of how to
+// build, and by its Dockerfile otherwise. One that was made from the same source in the same way
 // is there already, and needs neither.
 func (a *apply) build(ctx context.Context, w wantedAgent) error {
 	was, ok, err := a.e.inspectImage(ctx, w.Image)
@@ -33,7 +37,7 @@ func (a *apply) build(ctx context.Context, w wantedAgent) error {
 	began := time.Now()
 	end := a.p.Begin("build " + w.Agent.Name)
 	a.rest = append(a.rest, tagged{w.Image, was.ID})
-	if err = a.buildProgram(ctx, w); errors.Is(err, errNoToolchain) {
+	if err = a.buildProgram(ctx, w); errors.Is(err, errNotHere) {
 		err = a.buildImage(ctx, w)
 	} else if err == nil {
 		err = a.loadImage(ctx, w)
@@ -42,29 +46,35 @@ func (a *apply) build(ctx context.Context, w wantedAgent) error {
 	return err
 }
 
-// errNoToolchain says that the program cannot be built on this machine.
-var errNoToolchain = errors.New("there is no Go toolchain here that is to be used")
+// errNotHere says that the program is not to be built on this machine.
+var errNotHere = errors.New("there is no Go toolchain here that is to be used, or it is not enough")
 
 // buildProgram makes the program for the engine's machine. One under a wrong hash
 // would be used again when the source goes back to that hash; so there is none
 // when errSourceChanged is returned.
 func (a *apply) buildProgram(ctx context.Context, w wantedAgent) error {
 	if w.build != plainly {
-		return errNoToolchain
+		return errNotHere
 	}
 	if exists(w.program) {
 		return nil
 	}
 	if _, err := toolchain.Find(ctx); fault.KindOf(err) == fault.Environment && err != nil && ctx.Err() == nil {
-		return errNoToolchain
+		return errNotHere
+	}
+	o := toolchain.Options{Dir: w.Dir, Root: a.d.o.Stack.Dir, Out: w.program, GOOS: "linux", GOARCH: a.e.facts.Arch}
+	switch c, err := toolchain.CPackages(ctx, o); {
+	case ctx.Err() != nil:
+		return err
+	case err == nil && len(c) > 0: // else Build says what is wrong
+		a.warnC(w, c)
+		return errNotHere
 	}
 	if err := os.MkdirAll(filepath.Dir(w.program), userOnly); err != nil {
 		return err
 	}
 	// What the compiler prints comes back in the error, and only once.
-	err := toolchain.Build(ctx, toolchain.Options{
-		Dir: w.Dir, Root: a.d.o.Stack.Dir, Out: w.program, GOOS: "linux", GOARCH: a.e.facts.Arch,
-	})
+	err := toolchain.Build(ctx, o)
 	if err == nil {
 		err = a.checkSource(w)
 	}
@@ -72,6 +82,24 @@ func (a *apply) buildProgram(ctx context.Context, w wantedAgent) error {
 		err = errors.Join(err, os.Remove(w.program))
 	}
 	return err
+}
+
+// warnC says why an agent with C code is not built here: a static program has none,
+// and what stands in for C is often a function that fails. A Dockerfile that leaves
+// it out as well is told, because its build may succeed.
+func (a *apply) warnC(w wantedAgent, packages []string) {
+	text := fmt.Sprintf("agent %q needs cgo, because there is C code in %s: its image is made by its Dockerfile, and not from a program that is built here", w.Agent.Name, strings.Join(packages, ", "))
+	if w.Build != nil {
+		name := cmp.Or(w.Build.Dockerfile, "Dockerfile")
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(w.Build.Context, name)
+		}
+		// What cannot be read is the build's to tell.
+		if content, err := os.ReadFile(name); err == nil && bytes.Contains(content, []byte("CGO_ENABLED=0")) {
+			text += fmt.Sprintf("; and %q says CGO_ENABLED=0, which leaves the C code out: make that 1, and link statically (-ldflags '-extldflags -static') or end on an image with a libc", name)
+		}
+	}
+	a.d.warn(text)
 }
 
 func (a *apply) checkSource(w wantedAgent) error {
