@@ -20,6 +20,7 @@ func dockerPlace(getenv func(string) string) runtimetest.Place {
 	options := func(s runtimetest.Setup) Options {
 		return Options{
 			Stack: s.Stack, Home: s.Home, SourceHash: s.SourceHash, Force: s.Force, LeaveAgents: s.LeaveAgents,
+			ReadyTimeout: s.ReadyTimeout,
 			Surroundings: Surroundings{Getenv: getenv, Home: os.Getenv("HOME")},
 		}
 	}

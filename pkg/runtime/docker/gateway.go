@@ -240,13 +240,36 @@ func awaitRoutes(ctx context.Context, address, hash string, within time.Duration
 	}
 }
 
+// lastAnswers is how long the gateway goes on when no agent runs any more: what
+// agents said last goes out meanwhile. What is left then are clients that do not
+// read, or do not send what they began, and nobody would answer those.
+const lastAnswers = 10 * time.Second
+
+// stopGateway stops the gateway, when every agent has ended.
 func (a *apply) stopGateway(ctx context.Context) error {
 	g, ok := a.course.look.gateway()
 	if !ok {
 		return nil
 	}
+	hurry, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-a.d.o.Force:
+			cancel()
+		case <-hurry.Done():
+		}
+	}()
+	defer func() { cancel(); <-watched }()
+	d := &Driver{o: a.d.o, place: a.d.place, engine: a.e, warned: a.d.warned}
+	d.o.Force = hurry.Done()
 	end := a.p.Begin("stop gateway")
-	how, err := a.d.halt(ctx, a.e, g)
-	end(how.String(), err)
+	how, err := d.halt(ctx, a.e, g)
+	detail := how.String()
+	if how.why == byForce {
+		detail = "killed after " + span(how.took) + ", when no agent ran any more"
+	}
+	end(detail, err)
 	return err
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,7 +33,7 @@ func TestSuite(t *testing.T) {
 				t.Helper()
 				d, err := New(Options{
 					Stack: s.Stack, Home: s.Home, RunBase: base, Executable: self, Env: os.Environ(),
-					SourceHash: s.SourceHash, Force: s.Force, LeaveAgents: s.LeaveAgents, ReadyTimeout: 20 * time.Second,
+					SourceHash: s.SourceHash, Force: s.Force, LeaveAgents: s.LeaveAgents, ReadyTimeout: cmp.Or(s.ReadyTimeout, 20*time.Second),
 				})
 				if err != nil {
 					t.Fatal(err)

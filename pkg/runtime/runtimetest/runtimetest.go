@@ -38,6 +38,9 @@ type Setup struct {
 	SourceHash func(agent string) (string, error)
 	Force      <-chan struct{}
 
+	// ReadyTimeout is how long an up waits for one agent; 0 is the place's own.
+	ReadyTimeout time.Duration
+
 	// LeaveAgents is what the driver's option of that name says.
 	LeaveAgents bool
 }

@@ -25,9 +25,11 @@ func Suite(t *testing.T, place func(t *testing.T) Place) {
 		"kill":                     testKill,
 		"code":                     testCode,
 		"settings":                 testSettings,
-		"turn in flight":           testInFlight,
-		"broken agent":             testBroken,
-		"broken change":            testBrokenChange,
+		"C12 C15 turn in flight":   testInFlight,
+		"C14 open connections":     testOpenConnections,
+		"C20 agent that ends":      testBroken,
+		"C20 change that ends":     testBrokenChange,
+		"C20 agent never ready":    testNeverReady,
 		"logs":                     testLogs,
 		"follow":                   testFollow,
 		"two projects":             testTwoProjects,
@@ -230,44 +232,6 @@ func testSettings(t *testing.T, place Place) {
 	if !strings.HasSuffix(a.Reply, "SAYS=a $secret") {
 		t.Errorf("the value did not arrive as written: %q", a.Reply)
 	}
-}
-
-// A turn in flight is answered over a restart and over a down (C12, C15).
-func testInFlight(t *testing.T, place Place) {
-	p := NewProject(t, place)
-	p.Up()
-	for i, stop := range []func() runtime.Report{p.Restart, p.Down} {
-		answer := make(chan Answer, 1)
-		session := fmt.Sprintf("s%d", i)
-		go func() { answer <- p.Turn("bot", session, "", "1500ms") }()
-		Eventually(t, "the turn to begin", func() bool { return p.logged("a turn of 1.5s begins") == 1 })
-		report := stop()
-		if a := <-answer; a.Err != nil || a.Status != http.StatusOK {
-			t.Errorf("the turn in flight: %+v", a)
-		} else {
-			said(t, a, 1, "1500ms")
-		}
-		for _, c := range report.Replaced {
-			if c.Exit != (runtime.Exit{}) {
-				t.Errorf("it did not end by itself: %+v", c)
-			}
-		}
-	}
-}
-
-// logged counts the lines of the running replica's output that say something.
-func (p *Project) logged(text string) int {
-	n := 0
-	err := p.Driver().Logs(p.T.Context(), runtime.LogOptions{Tail: 1}, func(l runtime.Line) error {
-		if strings.Contains(l.Text, text) {
-			n++
-		}
-		return nil
-	})
-	if err != nil {
-		p.T.Error(err)
-	}
-	return n
 }
 
 func testBroken(t *testing.T, place Place) {

@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/agent"
@@ -44,9 +46,18 @@ func runTurn(ctx context.Context, cp *agent.Checkpoint[memory], input agent.Inpu
 }
 
 func main() {
-	if os.Getenv("MODE") == "exit" && len(os.Args) == 1 {
-		fmt.Println("the model key is missing")
-		os.Exit(7)
+	if len(os.Args) == 1 { // it is to serve
+		switch os.Getenv("MODE") {
+		case "exit":
+			fmt.Println("the model key is missing")
+			os.Exit(7)
+		case "wait":
+			fmt.Println("it waits for its model")
+			stop := make(chan os.Signal, 1)
+			signal.Notify(stop, syscall.SIGTERM)
+			<-stop
+			return
+		}
 	}
 	agent.Main(runTurn)
 }
