@@ -4,22 +4,10 @@
 package runtimetest
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	goruntime "runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -61,45 +49,6 @@ type Place struct {
 	// It removes what the runtime keeps, and fails the test when more is left than
 	// it should.
 	Clean func(t *testing.T, s Setup)
-}
-
-// Program is the agent of the suite, as a static program. It is built when it is
-// first needed; whoever has one calls Remove at the end of the test process.
-type Program struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
-// Path builds the program.
-func (p *Program) Path(t testing.TB) string {
-	t.Helper()
-	p.once.Do(p.build)
-	if p.err != nil {
-		t.Fatal(p.err)
-	}
-	return filepath.Join(p.dir, "agent")
-}
-
-func (p *Program) build() {
-	_, file, _, _ := goruntime.Caller(0)
-	if p.dir, p.err = os.MkdirTemp("", "runtimetest"); p.err != nil {
-		return
-	}
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(p.dir, "agent"), "./testdata/agent")
-	cmd.Dir = filepath.Dir(file)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		p.err = fmt.Errorf("%w: %s", err, out)
-	}
-}
-
-// Remove removes the program, if it was built.
-func (p *Program) Remove() error {
-	if p.dir == "" {
-		return nil
-	}
-	return os.RemoveAll(p.dir)
 }
 
 // Project is one project on a place.
@@ -227,64 +176,6 @@ func (p *Project) Replica() runtime.Replica {
 	return o.Replicas[0]
 }
 
-// Answer is what a client got for a turn.
-type Answer struct {
-	Status int
-	Err    error
-	Code   string // of the agent that answered
-	Turn   int
-	Reply  string
-	Body   string
-}
-
-// Turn sends one turn, and returns whatever came of it.
-func (p *Project) Turn(agent, session, key, input string) Answer {
-	return Send(p.T.Context(), http.DefaultClient, p.Setup.Stack.Gateway.URL(), agent, session, key, input)
-}
-
-// MustTurn sends one turn, which is answered.
-func (p *Project) MustTurn(session, input string) Answer {
-	p.T.Helper()
-	a := p.Turn("bot", session, "", input)
-	if a.Err != nil || a.Status != http.StatusOK {
-		p.T.Fatalf("turn %q of %s: %+v", input, session, a)
-	}
-	return a
-}
-
-// Send sends one turn. A key is left out when it is "".
-func Send(ctx context.Context, client *http.Client, url, agent, session, key, input string) Answer {
-	body, err := json.Marshal(map[string]string{"input": input})
-	if err != nil {
-		return Answer{Err: err}
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+turn.TurnPath(agent), bytes.NewReader(body))
-	if err != nil {
-		return Answer{Err: err}
-	}
-	req.Header.Set("Content-Type", turn.JSONType)
-	req.Header.Set(turn.HeaderSession, session)
-	if key != "" {
-		req.Header.Set(turn.HeaderKey, key)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return Answer{Err: err}
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end
-	text, err := io.ReadAll(resp.Body)
-	a := Answer{Status: resp.StatusCode, Err: err, Code: resp.Header.Get(turn.HeaderCode), Body: string(text)}
-	var said struct {
-		Turn  int    `json:"turn"`
-		Reply string `json:"reply"`
-	}
-	if err == nil && resp.StatusCode == http.StatusOK {
-		a.Err = json.Unmarshal(text, &said)
-		a.Turn, a.Reply = said.Turn, said.Reply
-	}
-	return a
-}
-
 // Eventually waits for a condition.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
@@ -294,57 +185,6 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 			t.Fatalf("waited in vain for %s", what)
 		}
 	}
-}
-
-// Progress writes down what it is told.
-type Progress struct {
-	mu    sync.Mutex
-	began time.Time
-	lines strings.Builder
-}
-
-// Begin implements runtime.Progress.
-func (p *Progress) Begin(step string) func(string, error) {
-	p.say("begin " + step)
-	return func(detail string, err error) { p.say(fmt.Sprintf("end %s: %s %v", step, detail, err)) }
-}
-
-// Output implements runtime.Progress.
-func (p *Progress) Output() io.Writer { return sayWriter{p} }
-
-type sayWriter struct{ p *Progress }
-
-func (w sayWriter) Write(b []byte) (int, error) {
-	w.p.say(strings.TrimSuffix(string(b), "\n"))
-	return len(b), nil
-}
-
-func (p *Progress) say(line string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.began.IsZero() {
-		p.began = time.Now()
-	}
-	fmt.Fprintf(&p.lines, "%6d ms  %s\n", time.Since(p.began).Milliseconds(), line)
-}
-
-func (p *Progress) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.lines.String()
-}
-
-// Occupy listens on a port, as somebody else's program does, until the returned
-// function is called.
-func Occupy(t testing.TB, port int) (free func()) {
-	t.Helper()
-	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	free = sync.OnceFunc(func() { _ = ln.Close() }) // nobody connected
-	t.Cleanup(free)
-	return free
 }
 
 func asFault(err error) (*fault.Fault, bool) { return errors.AsType[*fault.Fault](err) }
