@@ -54,6 +54,7 @@ var homes = map[string][]string{
 	"github.com/distribution/reference":            {"pkg/runtime/docker"},
 	"github.com/containerd/errdefs":                {"pkg/runtime/docker"},
 	"github.com/moby/patternmatcher":               {"pkg/runtime/docker"},
+	"golang.org/x/crypto/x509roots":                {"pkg/runtime/docker"},
 	"golang.org/x/sys":                             {"pkg/internal/proc", "pkg/runtime/docker", "pkg/runtime/process", "pkg/console"},
 	"golang.org/x/sync":                            {"pkg/runtime/docker", "pkg/runtime/process", "pkg/gateway", "pkg/verify", "pkg/dev"},
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,7 +116,7 @@ func (a *apply) imageLabels(w wantedAgent) map[string]string {
 }
 
 func (a *apply) loadImage(ctx context.Context, w wantedAgent) error {
-	roots, err := certificateRoots()
+	roots, err := certificateRoots(rootFiles)
 	if err != nil {
 		return err
 	}
@@ -146,26 +145,6 @@ func (a *apply) buildImage(ctx context.Context, w wantedAgent) error {
 	}
 	a.warnDeaf(w, command)
 	return a.checkSource(w)
-}
-
-// rootFiles are where systems keep the certificates of authorities.
-var rootFiles = []string{
-	"/etc/ssl/certs/ca-certificates.crt", // Debian, Alpine, Arch
-	"/etc/pki/tls/certs/ca-bundle.crt",   // Fedora
-	"/etc/ssl/ca-bundle.pem",             // openSUSE
-	"/etc/ssl/cert.pem",                  // macOS, BSD
-}
-
-// certificateRoots are this machine's: what its people trust, an agent that they
-// run trusts, too. None is none: an agent that calls nobody needs none.
-func certificateRoots() ([]byte, error) {
-	for _, path := range rootFiles {
-		pem, err := os.ReadFile(path)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return pem, err
-		}
-	}
-	return nil, nil
 }
 
 // removeUnused removes images and programs of the project that nothing uses any more. It
