@@ -2,7 +2,6 @@ package composefile
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -16,23 +15,8 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/stack/goldentest"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: %v\n%s", path, err, got)
-	}
-}
 
 // simple is a project as init makes it, in a directory of its own.
 func simple(t *testing.T) *project.Project {
@@ -102,7 +86,7 @@ func TestRender(t *testing.T) {
 	} {
 		s := stack.Of(c.project, c.instance)
 		data := render(t, s)
-		golden(t, name+".golden.yaml", data)
+		goldentest.Compare(t, name+".golden.yaml", data)
 		if again := render(t, stack.Of(c.project, c.instance)); !bytes.Equal(data, again) {
 			t.Errorf("%s: two renderings differ", name)
 		}
