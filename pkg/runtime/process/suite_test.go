@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
 )
@@ -48,6 +49,17 @@ func TestSuite(t *testing.T) {
 				}
 				if err := os.Symlink(program, path); err != nil && !os.IsExist(err) {
 					t.Fatal(err)
+				}
+			},
+			RemoveSession: func(t *testing.T, s runtimetest.Setup, agent, id string) {
+				t.Helper()
+				volume := placeOf(s.Home, base, s.Stack).volume
+				known, err := checkpoint.VolumeID(volume)
+				if err == nil {
+					_, err = checkpoint.RemoveAll(t.Context(), volume, []string{id}, checkpoint.Options{Agent: agent, ExpectVolume: known})
+				}
+				if err != nil {
+					t.Errorf("remove session %s: %v", id, err)
 				}
 			},
 			Clean: func(t *testing.T, s runtimetest.Setup) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +134,40 @@ func testBrokenChange(t *testing.T, place Place) {
 	}
 	said(t, p.MustTurn("s1", "b"), 2, "a b")
 	p.Setup.Stack.Agents[0].Env = nil
+	p.Code("c1")
+	if up := p.Up(); up.Changed {
+		t.Errorf("up as before: %+v", up)
+	}
+}
+
+// Code that does not build changes nothing: what ran serves on.
+func testFailedBuild(t *testing.T, place Place) {
+	p := NewProject(t, place)
+	p.Up()
+	p.MustTurn("s1", "a")
+	before := p.Replica()
+	for name, content := range map[string]string{"go.mod": "module bot\n\ngo 1.26\n", "main.go": "package main\n\nfunc main() { missing() }\n"} {
+		if err := os.WriteFile(filepath.Join(p.Setup.Stack.Dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.mu.Lock()
+	p.code = "unbuilt" // of which no program is installed
+	p.mu.Unlock()
+	for name, change := range map[string]func() error{
+		"up":      func() error { _, err := p.Driver().Up(t.Context(), p.P); return err },
+		"restart": func() error { _, err := p.Driver().Restart(t.Context(), "bot", p.P); return err },
+	} {
+		err := change()
+		isFault(t, err, fault.Failed, "does not build")
+		if f, ok := asFault(err); !ok || !strings.Contains(f.Detail, "undefined: missing") {
+			t.Errorf("%s does not say what the compiler said: %+v", name, f)
+		}
+		if after := p.Replica(); after.PID != before.PID || after.State != runtime.Ready || after.Code != "c1" {
+			t.Errorf("%s: a build that failed left %+v of %+v", name, after, before)
+		}
+	}
+	said(t, p.MustTurn("s1", "b"), 2, "a b")
 	p.Code("c1")
 	if up := p.Up(); up.Changed {
 		t.Errorf("up as before: %+v", up)

@@ -45,6 +45,9 @@ type Place struct {
 	// nothing is built.
 	Install func(t *testing.T, s Setup, agent, code, program string)
 
+	// RemoveSession removes a session of an agent while nothing runs.
+	RemoveSession func(t *testing.T, s Setup, agent, id string)
+
 	// Clean is called when a project's test has ended and everything was stopped.
 	// It removes what the runtime keeps, and fails the test when more is left than
 	// it should.

@@ -15,6 +15,9 @@ func Suite(t *testing.T, place func(t *testing.T) Place) {
 		"up and down":              testUpDown,
 		"restart":                  testRestart,
 		"kill":                     testKill,
+		"kill in a turn":           testKillInTurn,
+		"agent that dies":          testDies,
+		"failed build":             testFailedBuild,
 		"code":                     testCode,
 		"settings":                 testSettings,
 		"C12 C15 turn in flight":   testInFlight,
@@ -34,6 +37,11 @@ func Suite(t *testing.T, place func(t *testing.T) Place) {
 		"agents come and go":       testAgents,
 		"plan changes nothing":     testPlan,
 		"interrupted up is undone": testInterrupted,
+		"interrupted anywhere":     testInterruptedAnywhere,
+		"two ups at once":          testTwoUps,
+		"up against down":          testUpAgainstDown,
+		"C17 volume removed":       testRemoveVolume,
+		"sessions":                 testSessions,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
