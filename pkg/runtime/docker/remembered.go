@@ -76,7 +76,7 @@ func (d *Driver) checkVolume(ctx context.Context, l look, external bool) (volume
 		return state, d.memory().Gone(name)
 	case foreign:
 		return state, fault.New(fault.Environment,
-			fmt.Sprintf("put the right one back from a backup; to begin without them instead: docker volume rm %s, and remove %s", name, d.memory().Path()),
+			fmt.Sprintf("put the right one back from a backup; to begin without them instead: docker volume rm %s, then flisk down --volumes", name),
 			"the volume %q is not the one with the project's conversations: %s", name, d.whose(v.Labels))
 	}
 	remedy := "put the right one back from a backup"
@@ -154,7 +154,8 @@ func (d *Driver) checkAgents(ctx context.Context, was memory.Volume) (without []
 
 // remember writes down which volume the project has, once an agent has made it
 // one: container is one that has it mounted.
-func (d *Driver) remember(ctx context.Context, e *engine, state volumeState, container string) error {
+func (d *Driver) remember(ctx context.Context, l look, state volumeState, container string) error {
+	e := l.e
 	if state.id == "" {
 		var err error
 		if state.id, err = d.volumeID(ctx, e, container); err != nil {
@@ -168,7 +169,7 @@ func (d *Driver) remember(ctx context.Context, e *engine, state volumeState, con
 	slices.Sort(agents)
 	now := state.known.Keep(runtimeName, memory.Volume{
 		Name: d.o.Stack.Volume.Name, ID: state.id, EngineID: e.facts.ID, Engine: e.endpoint.Host,
-		Agents: slices.Compact(agents), Without: state.without,
+		Agents: slices.Compact(agents), Without: state.without, Nameless: l.nameless(state.known.Volumes[runtimeName]),
 	})
 	now.Port = 0
 	if d.o.Stack.Instance != "" {

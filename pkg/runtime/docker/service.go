@@ -65,6 +65,9 @@ func (a *apply) makeService(ctx context.Context, w wanted) error {
 	if err != nil {
 		return err
 	}
+	if err := a.mountImageVolumes(ctx, w, &spec); err != nil {
+		return err
+	}
 	a.made[w.Name], err = a.create(ctx, spec)
 	return err
 }

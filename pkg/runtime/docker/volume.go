@@ -20,6 +20,8 @@ type Volume struct {
 	// Kept says why it is never removed, for people: it is declared external, or is
 	// somebody else's. "" is for all others.
 	Kept string
+
+	nameless bool // no label says that it is the project's
 }
 
 // Volumes lists the volumes of the project that exist on the engine, the one
@@ -37,6 +39,11 @@ func (d *Driver) Volumes(ctx context.Context) ([]Volume, error) {
 	if err != nil {
 		return nil, err
 	}
+	nameless, err := d.namelessVolumes(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, nameless...)
 	for i, v := range out {
 		if loaded.external(v.Name) {
 			out[i].Kept = declaredExternal
@@ -135,7 +142,7 @@ func (d *Driver) RemoveVolume(ctx context.Context, p runtime.Progress) (removed 
 			continue
 		}
 		end := p.Begin("remove volume " + v.Name)
-		err := l.e.removeVolume(ctx, volumeRef{name: v.Name, project: d.o.Stack.ID})
+		err := l.e.removeVolume(ctx, volumeRef{name: v.Name, project: d.o.Stack.ID, nameless: v.nameless})
 		end("", err)
 		if err != nil {
 			return removed, err

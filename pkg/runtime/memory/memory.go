@@ -49,6 +49,10 @@ type Volume struct {
 	// the volume itself cannot be asked as easily.
 	Agents []string `json:"agents,omitempty"`
 
+	// Nameless are volumes that an engine named itself, by service and place
+	// ("db:/data"): nothing on the engine says that they are the project's.
+	Nameless map[string]string `json:"nameless,omitempty"`
+
 	// Without are agents that have sessions on the volume, are not in the stack,
 	// and need not be: somebody said so.
 	Without []string `json:"without_agents,omitempty"`

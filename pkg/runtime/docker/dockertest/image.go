@@ -29,9 +29,10 @@ import (
 // Image is one that is there without having been loaded, built or pulled. Its
 // containers idle, or are a gateway when it is "traefik".
 type Image struct {
-	Ref    string
-	Env    []string
-	Labels map[string]string
+	Ref     string
+	Env     []string
+	Labels  map[string]string
+	Volumes []string // places that it declares as volumes
 }
 
 // Pullable is what a registry has under a reference.
@@ -81,8 +82,12 @@ func (i *image) gateway() bool {
 
 func (i Image) image() *image {
 	sum := sha256.Sum256([]byte(i.Ref + strings.Join(i.Env, "\x00")))
+	volumes := map[string]struct{}{}
+	for _, at := range i.Volumes {
+		volumes[at] = struct{}{}
+	}
 	return &image{
-		id: "sha256:" + hex.EncodeToString(sum[:]), config: api.Config{Env: i.Env, Labels: i.Labels},
+		id: "sha256:" + hex.EncodeToString(sum[:]), config: api.Config{Env: i.Env, Labels: i.Labels, Volumes: volumes},
 		created: "2025-01-01T00:00:00Z",
 	}
 }
