@@ -25,6 +25,7 @@ func Suite(t *testing.T, place func(t *testing.T) Place) {
 		"C20 agent that ends":      testBroken,
 		"C20 change that ends":     testBrokenChange,
 		"C20 agent never ready":    testNeverReady,
+		"C25 gap":                  testGap,
 		"logs":                     testLogs,
 		"follow":                   testFollow,
 		"two projects":             testTwoProjects,
