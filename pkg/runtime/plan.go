@@ -88,6 +88,16 @@ func (p Plan) Changes() bool {
 	return slices.ContainsFunc(p, func(s Step) bool { return s.Do != Await && s.Do != Confirm })
 }
 
+// AfterBuilds is the plan with others put behind the builds that it begins with:
+// one that fails stops nothing, and may be tried again.
+func (p Plan) AfterBuilds(others ...Plan) Plan {
+	builds := 0
+	for builds < len(p) && p[builds].Do == Build {
+		builds++
+	}
+	return slices.Concat(p[:builds], slices.Concat(others...), p[builds:])
+}
+
 // String is the plan for people: a line for each step, with its cause.
 func (p Plan) String() string {
 	var b strings.Builder

@@ -13,12 +13,9 @@ import (
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/toolchain"
 )
-
-// errSourceChanged says that an image was not made from the source that its label
-// says.
-var errSourceChanged = errors.New("the source changed while it was being built")
 
 // build makes an agent's image: from a static program that is built here, where
 // there is a Go toolchain, no C code, and the override says nothing of how to
@@ -41,7 +38,7 @@ func (a *apply) build(ctx context.Context, w wantedAgent) error {
 	} else if err == nil {
 		err = a.loadImage(ctx, w)
 	}
-	end(span(time.Since(began)), err)
+	end(runtime.Span(time.Since(began)), err)
 	return err
 }
 
@@ -50,7 +47,7 @@ var errNotHere = errors.New("there is no Go toolchain here that is to be used, o
 
 // buildProgram makes the program for the engine's machine. One under a wrong hash
 // would be used again when the source goes back to that hash; so there is none
-// when errSourceChanged is returned.
+// when runtime.ErrSourceChanged is returned.
 func (a *apply) buildProgram(ctx context.Context, w wantedAgent) error {
 	if w.build != plainly {
 		return errNotHere
@@ -77,7 +74,7 @@ func (a *apply) buildProgram(ctx context.Context, w wantedAgent) error {
 	if err == nil {
 		err = a.checkSource(w)
 	}
-	if errors.Is(err, errSourceChanged) {
+	if errors.Is(err, runtime.ErrSourceChanged) {
 		err = errors.Join(err, os.Remove(w.program))
 	}
 	return err
@@ -104,7 +101,7 @@ func (a *apply) warnC(w wantedAgent, packages []string) {
 func (a *apply) checkSource(w wantedAgent) error {
 	now, err := a.d.o.SourceHash(w.Agent.Name)
 	if err == nil && now != w.code {
-		err = errSourceChanged
+		err = runtime.ErrSourceChanged
 	}
 	return err
 }

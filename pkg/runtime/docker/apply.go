@@ -223,7 +223,7 @@ func (a *apply) await(ctx context.Context, ref runtime.Ref) error {
 		o = opening{time.Now(), a.p.Begin("start " + ref.Replica)}
 	}
 	how, err := a.untilReady(ctx, ref, id, fresh)
-	o.end(how+" after "+span(time.Since(o.began)), err)
+	o.end(how+" after "+runtime.Span(time.Since(o.began)), err)
 	return err
 }
 
@@ -416,12 +416,4 @@ func (l look) rename(ctx context.Context, c seen, name string) error {
 		return nil
 	}
 	return l.e.renameContainer(ctx, c.ID, name)
-}
-
-// span is a duration as people say it.
-func span(d time.Duration) string {
-	if d < time.Second {
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	}
-	return fmt.Sprintf("%.1f s", d.Seconds())
 }

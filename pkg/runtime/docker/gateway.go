@@ -268,7 +268,7 @@ func (a *apply) stopGateway(ctx context.Context) error {
 	how, err := d.halt(ctx, a.e, g)
 	detail := how.String()
 	if how.why == byForce {
-		detail = "killed after " + span(how.took) + ", when no agent ran any more"
+		detail = "killed after " + runtime.Span(how.took) + ", when no agent ran any more"
 	}
 	end(detail, err)
 	return err

@@ -31,11 +31,11 @@ func (e ending) String() string {
 		if e.took == 0 {
 			return ""
 		}
-		return e.exit.String() + " after " + span(e.took)
+		return e.exit.String() + " after " + runtime.Span(e.took)
 	case byOthers:
-		return "killed by something else than flisk after " + span(e.took) + "; what it had not committed is lost"
+		return "killed by something else than flisk after " + runtime.Span(e.took) + "; what it had not committed is lost"
 	}
-	return "killed after " + span(e.took) + "; what it had not committed is lost"
+	return "killed after " + runtime.Span(e.took) + "; what it had not committed is lost"
 }
 
 // halt stops a container through its drain and removes it.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -391,16 +390,7 @@ func (d *Driver) refuseOther(l look) error {
 	if dir == "" || !slices.ContainsFunc(l.everything(), seen.runs) {
 		return nil
 	}
-	theirs, err := os.Stat(dir)
-	if err != nil {
-		return nil
-	}
-	if mine, err := os.Stat(d.o.Stack.Dir); err == nil && os.SameFile(mine, theirs) {
-		return nil
-	}
-	return fault.New(fault.Environment,
-		fmt.Sprintf("run this one beside it, with conversations of its own: flisk up --instance NAME; or stop the other: %s", d.downOf(dir)),
-		"this project (id %s) runs from another directory, %q", d.o.Stack.ID, dir)
+	return runtime.RefuseOther(d.o.Stack, dir)
 }
 
 // namedSettings are the settings of an agent as people know them, from what its

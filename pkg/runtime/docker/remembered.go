@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -188,13 +187,4 @@ func (d *Driver) forget() error {
 		return d.memory().Remove()
 	}
 	return d.memory().Write(known)
-}
-
-// downOf is the command that stops what runs from a directory.
-func (d *Driver) downOf(dir string) string {
-	command := fmt.Sprintf("flisk -C %q", filepath.Clean(dir))
-	if d.o.Stack.Instance != "" {
-		command += " --instance " + d.o.Stack.Instance
-	}
-	return command + " down"
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/stack/composefile"
 )
 
@@ -23,7 +24,7 @@ func (a *apply) pull(ctx context.Context, s composefile.Service) error {
 	who, err := a.d.logins().at(ctx, s.Image)
 	a.d.warnLogin(err)
 	_, err = a.e.pullMissing(ctx, s.Image, who, a.p.Output())
-	end(span(time.Since(began)), err)
+	end(runtime.Span(time.Since(began)), err)
 	return err
 }
 
@@ -44,7 +45,7 @@ func (a *apply) startService(ctx context.Context, w wanted) error {
 	if err == nil {
 		err = a.runService(ctx, w, a.made[w.Name])
 	}
-	end(span(time.Since(began)), err)
+	end(runtime.Span(time.Since(began)), err)
 	return err
 }
 

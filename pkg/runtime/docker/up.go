@@ -4,32 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
-	"syscall"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/claim"
-	"github.com/flisk-go/flisk/pkg/stack"
 )
 
 // Up implements runtime.Driver. Everything that can be known to be wrong is
 // said before anything is stopped or started.
 func (d *Driver) Up(ctx context.Context, p runtime.Progress) (runtime.Report, error) {
-	return d.converge(ctx, p, runtime.OpUp)
+	return runtime.Converge(ctx, d.o.Stack, "", func([]string) (runtime.Report, error) {
+		return d.converge(ctx, p, runtime.OpUp, nil)
+	})
 }
 
 // Restart implements runtime.Driver.
 func (d *Driver) Restart(ctx context.Context, agent string, p runtime.Progress) (runtime.Report, error) {
-	if agent == "" {
-		return d.converge(ctx, p, runtime.OpRestart)
-	}
-	if err := d.knows([]string{agent}); err != nil {
-		return runtime.Report{}, err
-	}
-	return d.converge(ctx, p, runtime.OpRestart, agent)
+	return runtime.Converge(ctx, d.o.Stack, agent, func(agents []string) (runtime.Report, error) {
+		return d.converge(ctx, p, runtime.OpRestart, agents)
+	})
 }
 
 // Plan implements runtime.Driver. What Up would refuse before it does anything
@@ -46,7 +40,7 @@ func (d *Driver) Plan(ctx context.Context, op runtime.Op, agents ...string) (run
 		observed, err := d.observed(ctx, l)
 		return runtime.NewPlan(runtime.Desired{}, observed, op), err
 	}
-	if err := d.knows(agents); err != nil {
+	if err := runtime.Knows(d.o.Stack, agents); err != nil {
 		return nil, err
 	}
 	c, err := d.prepare(ctx, l)
@@ -56,30 +50,8 @@ func (d *Driver) Plan(ctx context.Context, op runtime.Op, agents ...string) (run
 	return c.plan(op, agents), nil
 }
 
-// knows refuses agents that are not in the stack.
-func (d *Driver) knows(agents []string) error {
-	for _, agent := range agents {
-		if !slices.ContainsFunc(d.o.Stack.Agents, func(a stack.Agent) bool { return a.Name == agent }) {
-			return fault.New(fault.Usage, "", "the project has no agent %q", agent)
-		}
-	}
-	return nil
-}
-
-// converge is Up or Restart.
-func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op, agents ...string) (runtime.Report, error) {
-	report, err := d.doConverge(ctx, p, op, agents)
-	if err != nil && ctx.Err() != nil && fault.KindOf(err) != fault.Interrupted {
-		err = runtime.Interrupted(ctx, err, runtime.WayBack{}) // before it started anything
-	}
-	return report, err
-}
-
-// maxTries bounds how often up begins again because somebody writes the source
-// while it is built.
-const maxTries = 3
-
-func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.Op, agents []string) (report runtime.Report, err error) {
+// converge is Up or Restart, of some agents or of all.
+func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op, agents []string) (report runtime.Report, err error) {
 	report = runtime.Report{Volume: d.o.Stack.Volume.Name}
 	l, release, err := d.begin(ctx, p)
 	if err != nil {
@@ -96,9 +68,8 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 		plan := c.plan(op, agents)
 		a := newApply(c, p)
 		err = a.run(ctx, plan)
-		if errors.Is(err, errSourceChanged) && tries < maxTries {
-			// Builds come first, so nothing was started yet. The next try is to know
-			// the names of images as they were.
+		if runtime.TryAgain(err, tries) {
+			// The next try is to know the names of images as they were.
 			if err := a.restoreImages(context.WithoutCancel(ctx)); err != nil {
 				return report, err
 			}
@@ -109,20 +80,12 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 		}
 		report.Created = a.volumeMade
 		if err != nil {
-			return report, a.giveUp(ctx, err)
+			undone := a.rollBack(ctx)
+			return report, runtime.GivenUp(ctx, err, runtime.WayBack{Closed: a.committed, Err: undone})
 		}
 		report.Changed, report.Replaced, report.Filled = plan.Changes(), a.replaced, runtime.Filled(plan, c.running())
 		return report, nil
 	}
-}
-
-// giveUp takes back what a plan did that failed with err, and says how that went.
-func (a *apply) giveUp(ctx context.Context, err error) error {
-	undone := a.rollBack(ctx)
-	if ctx.Err() != nil {
-		return runtime.Interrupted(ctx, err, runtime.WayBack{Closed: a.committed, Err: undone})
-	}
-	return errors.Join(err, undone)
 }
 
 // begin is how every change begins: alone, with a look at what there is, which
@@ -241,11 +204,7 @@ func (c course) plan(op runtime.Op, agents []string) runtime.Plan {
 		}
 	}
 	plan := runtime.NewPlan(c.target.desired(), c.running(), op, agents...)
-	builds := 0 // come first: one that fails stops nothing, and may be tried again
-	for builds < len(plan) && plan[builds].Do == runtime.Build {
-		builds++
-	}
-	return slices.Concat(plan[:builds], c.pulls(plan), stops, plan[builds:])
+	return plan.AfterBuilds(c.pulls(plan), stops)
 }
 
 // running is what is observed without the agents' containers that have stopped.
@@ -277,13 +236,7 @@ func (c course) pulls(plan runtime.Plan) runtime.Plan {
 	return pulls
 }
 
-// maxPort is the highest TCP port.
-const maxPort = 1<<16 - 1
-
-// onItsPort is the driver with the port that its stack has. For the project
-// itself that is what flisk.yaml says. An instance stays where it runs, else
-// goes back to where it was, else takes the project's port; where somebody else
-// has that, the next one that is free.
+// onItsPort is the driver with the port that its stack has.
 func (d *Driver) onItsPort(l look) (*Driver, error) {
 	if d.o.Stack.Instance == "" {
 		return d, nil
@@ -292,28 +245,11 @@ func (d *Driver) onItsPort(l look) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	on := &Driver{o: d.o, place: d.place, engine: l.e, warned: d.warned}
-	if known.Port != 0 {
-		on.o.Stack.Gateway.Port = known.Port
-	}
+	running := ""
 	if g, ok := l.gateway(); ok {
-		_, port, err := net.SplitHostPort(g.address())
-		if err != nil {
-			return nil, err
-		}
-		on.o.Stack.Gateway.Port, err = strconv.Atoi(port)
-		return on, err
+		running = g.address()
 	}
-	for first := on.o.Stack.Gateway.Port; on.o.Stack.Gateway.Port <= maxPort; on.o.Stack.Gateway.Port++ {
-		ln, err := net.Listen("tcp", claim.Address(on.o.Stack.Gateway))
-		if err == nil {
-			return on, ln.Close()
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			on.o.Stack.Gateway.Port = first // where that is said, and what to do
-			return on, nil
-		}
-	}
-	return nil, fault.New(fault.Environment, "set gateway.port in flisk.yaml to a lower one",
-		"there is no free port for instance %q", d.o.Stack.Instance)
+	on := &Driver{o: d.o, place: d.place, engine: l.e, warned: d.warned}
+	on.o.Stack.Gateway.Port, err = claim.InstancePort(d.o.Stack, running, known.Port)
+	return on, err
 }

@@ -123,7 +123,7 @@ func (d *Driver) RemoveVolume(ctx context.Context, p runtime.Progress) (removed 
 	}
 	defer release()
 	if slices.ContainsFunc(l.everything(), seen.runs) {
-		return nil, fault.New(fault.Usage, d.downOf(d.o.Stack.Dir), "something of the project runs, and uses its volume")
+		return nil, fault.New(fault.Usage, runtime.DownOf(d.o.Stack.Dir, d.o.Stack.Instance), "something of the project runs, and uses its volume")
 	}
 	// A container that never runs can hold a volume, too.
 	for _, c := range l.everything() {

@@ -12,14 +12,10 @@ import (
 	"github.com/flisk-go/flisk/pkg/toolchain"
 )
 
-// errSourceChanged says that a program was not built from the source that its
-// name says.
-var errSourceChanged = errors.New("the source changed while it was being built")
-
 // build makes an agent's program. One that was built from the same source is
 // there already, and needs no toolchain. A program under a wrong hash would be
 // run again when the source goes back to that hash; so there is none when
-// errSourceChanged is returned.
+// runtime.ErrSourceChanged is returned.
 func (d *Driver) build(ctx context.Context, p runtime.Progress, a targetAgent) error {
 	if _, err := os.Stat(a.binary); err == nil {
 		return nil
@@ -34,14 +30,14 @@ func (d *Driver) build(ctx context.Context, p runtime.Progress, a targetAgent) e
 	if err == nil {
 		err = d.checkSource(a)
 	}
-	end(span(time.Since(began)), err)
+	end(runtime.Span(time.Since(began)), err)
 	return err
 }
 
 func (d *Driver) checkSource(a targetAgent) error {
 	now, err := d.o.SourceHash(a.Name)
 	if err == nil && now != a.code {
-		err = errSourceChanged
+		err = runtime.ErrSourceChanged
 	}
 	if err != nil {
 		err = errors.Join(err, os.Remove(a.binary))

@@ -27,7 +27,7 @@ func (d *Driver) RemoveVolume(ctx context.Context, p runtime.Progress) (removed 
 	}
 	defer release()
 	if d.observed(l).Running {
-		return nil, fault.New(fault.Usage, downOf(d.o.Stack.Dir, d.o.Stack.Instance), "something of the project runs, and uses its volume")
+		return nil, fault.New(fault.Usage, runtime.DownOf(d.o.Stack.Dir, d.o.Stack.Instance), "something of the project runs, and uses its volume")
 	}
 	name := d.o.Stack.Volume.Name
 	known, err := d.memory().Read()
