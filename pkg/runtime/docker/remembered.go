@@ -176,15 +176,3 @@ func (d *Driver) remember(ctx context.Context, l look, state volumeState, contai
 	}
 	return d.memory().Write(now)
 }
-
-// forget is for a volume that was removed on purpose.
-func (d *Driver) forget() error {
-	known, err := d.memory().Read()
-	if err != nil || len(known.Volumes) == 0 {
-		return err
-	}
-	if known = known.Forget(runtimeName); len(known.Volumes) == 0 {
-		return d.memory().Remove()
-	}
-	return d.memory().Write(known)
-}

@@ -152,5 +152,5 @@ func (d *Driver) RemoveVolume(ctx context.Context, p runtime.Progress) (removed 
 	if !forget {
 		return removed, nil
 	}
-	return removed, d.forget()
+	return removed, d.memory().Forget(runtimeName)
 }

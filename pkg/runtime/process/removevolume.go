@@ -61,7 +61,7 @@ func (d *Driver) RemoveVolume(ctx context.Context, p runtime.Progress) (removed 
 	if err != nil {
 		return nil, fault.New(fault.Environment, "flisk down --volumes goes on from there", "cannot remove all of the volume %q: %w", d.place.volume, err)
 	}
-	return removed, d.memory().Write(known.Forget(runtimeName))
+	return removed, d.memory().Forget(runtimeName)
 }
 
 // unlinkVolume takes the volume's name away first: nobody is to find half of it.
