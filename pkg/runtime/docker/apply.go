@@ -314,7 +314,11 @@ func (a *apply) confirm(ctx context.Context, agent string) error {
 			return nil
 		}
 		if time.Now().After(within) {
-			return fault.New(fault.Failed, "flisk logs "+agent+" may show why", "agent %q does not answer ready through the gateway", agent)
+			f := fault.New(fault.Failed, "flisk logs "+agent+" may show why", "agent %q does not answer ready through the gateway", agent)
+			if now, err := a.d.look(ctx); err == nil {
+				f.Detail = gatewayWords(ctx, now)
+			}
+			return f
 		}
 		if err := pause(ctx, readyPoll); err != nil {
 			return err

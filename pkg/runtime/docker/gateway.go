@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -216,12 +217,19 @@ func (a *apply) route(ctx context.Context, l live, address string) error {
 // what it wrote.
 func (a *apply) gatewayFailed(ctx context.Context, l look) error {
 	f := fault.New(fault.Failed, "", "the gateway does not serve its routes")
+	f.Detail = gatewayWords(ctx, l)
+	return f
+}
+
+// gatewayWords are the last lines that the gateway wrote.
+func gatewayWords(ctx context.Context, l look) string {
+	var words strings.Builder
 	for _, c := range l.gateways {
-		for _, line := range lastLines(context.WithoutCancel(ctx), a.e, c.ID, lastLog) {
-			f.Detail += line + "\n"
+		for _, line := range lastLines(context.WithoutCancel(ctx), l.e, c.ID, lastLog) {
+			words.WriteString(line + "\n")
 		}
 	}
-	return f
+	return words.String()
 }
 
 // awaitRoutes asks until an answer carries the hash. Every answer carries one,

@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
 )
 
@@ -68,4 +70,26 @@ func TestC28_GatewayThatServesNothing(t *testing.T) {
 	if err != nil || len(l.everything())+len(l.networks) > 0 {
 		t.Errorf("left %+v, %v", l, err)
 	}
+}
+
+// TestC27_RouteThatIsNotServed: an agent that is ready by itself, and that the
+// gateway does not reach, fails the up, and nothing is left.
+func TestC27_RouteThatIsNotServed(t *testing.T) {
+	t.Parallel()
+	p := runtimetest.NewProject(t, realPlace(t))
+	override := filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml")
+	first := runtime.Ref{Agent: "bot", Replica: "bot-1", Generation: 1}
+	write(t, override, fmt.Sprintf("services: {gateway: {extra_hosts: [%q]}}", alias(first)+":127.0.0.1"))
+	p.Setup.ReadyTimeout = 5 * time.Second
+	_, err := p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Failed, `agent "bot" does not answer ready through the gateway`)
+	l, err := driverOf(p).look(t.Context())
+	if err != nil || len(l.everything())+len(l.networks) > 0 {
+		t.Errorf("left %+v, %v", l, err)
+	}
+	if err := os.Remove(override); err != nil {
+		t.Fatal(err)
+	}
+	p.Up()
+	p.MustTurn("s1", "a")
 }

@@ -305,11 +305,13 @@ volumes: {data: {}}
 func TestOverrideThatCannotBeLoaded(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"not YAML":    "services: [",
-		"unknown key": "services: {db: {image: x, prots: [1]}}",
-		"required":    "services: {db: {image: \"${IMAGE?say which}\"}}",
-		"no env file": "services: {db: {image: x, env_file: nowhere.env}}",
-		"a directory": "",
+		"not YAML":      "services: [",
+		"unknown key":   "services: {db: {image: x, prots: [1]}}",
+		"required":      "services: {db: {image: \"${IMAGE?say which}\"}}",
+		"own variable":  "services: {bot: {environment: {FLISK_LISTEN: \"127.0.0.1:1\"}}}",
+		"own, no value": "services: {bot: {environment: [FLISK_CODE]}}",
+		"no env file":   "services: {db: {image: x, env_file: nowhere.env}}",
+		"a directory":   "",
 	} {
 		p := simple(t)
 		if text == "" {
@@ -319,7 +321,7 @@ func TestOverrideThatCannotBeLoaded(t *testing.T) {
 		} else {
 			write(t, p.Dir, "compose.override.yaml", text)
 		}
-		_, err := Load(t.Context(), stack.Of(p, ""), nil, nil)
+		_, err := Load(t.Context(), stack.Of(p, ""), nil, []string{"FLISK_CODE=x"})
 		if err == nil || fault.KindOf(err) != fault.Usage {
 			t.Errorf("%s: %v", name, err)
 		}
