@@ -88,24 +88,19 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 	}
 }
 
-// begin is how every change begins: alone, with a look at what there is, which
-// must not be another copy's. The caller releases what it holds.
+// begin is how every change begins; what runs must not be another copy's.
 func (d *Driver) begin(ctx context.Context, p runtime.Progress) (l look, release func(), err error) {
-	if release, err = claim.Project(ctx, d.place.lock, p); err != nil {
-		return l, nil, err
-	}
-	if l, err = d.look(ctx); err == nil {
-		d.warn(l.e.warnings...)
-		err = d.refuseOther(l)
-	}
-	if err == nil {
-		err = d.removeReaders(ctx, l)
-	}
-	if err != nil {
-		release()
-		return l, nil, err
-	}
-	return l, release, nil
+	return claim.Change(ctx, d.place.lock, p, func() (look, error) {
+		l, err := d.look(ctx)
+		if err == nil {
+			d.warn(l.e.warnings...)
+			err = d.refuseOther(l)
+		}
+		if err == nil {
+			err = d.removeReaders(ctx, l)
+		}
+		return l, err
+	})
 }
 
 // course is what an up has to know before it does anything.

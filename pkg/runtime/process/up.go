@@ -101,20 +101,15 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 	}
 }
 
-// begin is how every change begins: alone, with a look at what there is, which
-// must not be another copy's. The caller releases what it holds.
+// begin is how every change begins; what runs must not be another copy's.
 func (d *Driver) begin(ctx context.Context, p runtime.Progress) (l look, release func(), err error) {
-	if release, err = claim.Project(ctx, d.place.lock, p); err != nil {
-		return l, nil, err
-	}
-	if l, err = d.look(ctx); err == nil {
-		err = d.refuseOther(l)
-	}
-	if err != nil {
-		release()
-		return l, nil, err
-	}
-	return l, release, nil
+	return claim.Change(ctx, d.place.lock, p, func() (look, error) {
+		l, err := d.look(ctx)
+		if err == nil {
+			err = d.refuseOther(l)
+		}
+		return l, err
+	})
 }
 
 // seeEndingThrough waits for a supervisor that stops already, because the command
