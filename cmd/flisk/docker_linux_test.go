@@ -18,24 +18,20 @@ import (
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
+	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
-// newDockerWorld is a world whose projects run on the real engine. Without one,
-// or without the gateway's image, which no test pulls, the test is skipped with
-// the reason; FLISK_TEST_DOCKER=1 makes that a failure.
+// newDockerWorld is a world whose projects run on the real engine, which has the
+// image of the gateway.
 func newDockerWorld(t *testing.T) *world {
 	t.Helper()
-	missing := t.Skipf
-	if os.Getenv("FLISK_TEST_DOCKER") == "1" {
-		missing = t.Fatalf
-	}
 	if out, err := exec.Command("docker", "version").CombinedOutput(); err != nil {
-		missing("no Docker engine (FLISK_TEST_DOCKER=1 makes that a failure): %v\n%s", err, out)
+		dockertest.Missing(t, fmt.Errorf("no Docker engine: %w: %s", err, bytes.TrimSpace(out)))
 	}
 	if out, err := exec.Command("docker", "image", "inspect", stack.GatewayImage).CombinedOutput(); err != nil {
-		missing("no image %s (FLISK_TEST_DOCKER=1 makes that a failure): %v\n%s", stack.GatewayImage, err, out)
+		dockertest.Missing(t, fmt.Errorf("the Docker engine has no image %s: %w: %s", stack.GatewayImage, err, bytes.TrimSpace(out)))
 	}
 	w := newWorld(t)
 	w.env = append(w.env, "FLISK_RUNTIME=auto") // which is Docker, because the engine answers
