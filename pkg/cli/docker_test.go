@@ -273,3 +273,37 @@ func TestC18_StatusSaysWhatUpRefuses(t *testing.T) {
 		t.Errorf("%v in %+v", err, got)
 	}
 }
+
+// uncopied is a driver whose volume must not be copied.
+type uncopied struct {
+	containers
+	t *testing.T
+}
+
+func (u uncopied) ReadVolume(context.Context, func(string) error) error {
+	u.t.Error("the volume was copied")
+	return nil
+}
+
+func (u uncopied) ReadFiles(context.Context, []string, func(string) error) error {
+	u.t.Error("a part of the volume was copied")
+	return nil
+}
+
+// What counts or names sessions copies nothing of a volume that is out of reach.
+func TestCountingCopiesNothing(t *testing.T) {
+	t.Parallel()
+	d := uncopied{onDocker(t, runtime.Observed{}), t}
+	d.up = func(context.Context, runtime.Progress) (runtime.Report, error) { return runtime.Report{}, nil }
+	d.down = func(context.Context, runtime.Progress) (runtime.Report, error) { return runtime.Report{}, nil }
+	dir := projectDir(t, true)
+	for _, command := range []string{"up", "status", "down"} {
+		if got := (run{driver: d}).do(t, command, "-C", dir, "--runtime", "docker"); got.code != 0 || !strings.Contains(got.out, "3 sessions") {
+			t.Errorf("%s: %+v", command, got)
+		}
+	}
+	got := run{driver: d, environ: []string{"FLISK_RUNTIME=docker"}}.do(t, "__complete", "-C", dir, "sessions", "show", "--agent", "bot", "")
+	if !strings.Contains(got.out, "\ns1\n") {
+		t.Errorf("completion: %+v", got)
+	}
+}
