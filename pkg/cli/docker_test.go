@@ -246,6 +246,16 @@ func (u unreachable) ReadFiles(context.Context, []string, func(string) error) er
 
 func (u unreachable) Survey(context.Context) (*checkpoint.Survey, error) { return nil, u.err }
 
+// An empty volume is there, whoever made it.
+func TestEmptyVolumeIsThere(t *testing.T) {
+	t.Parallel()
+	d := unreachable{onDocker(t, runtime.Observed{}), fmt.Errorf("x: %w", docker.ErrEmpty)}
+	got := run{driver: d}.do(t, "status", "-C", projectDir(t, false), "--runtime", "docker")
+	if got.code != 0 || !strings.Contains(got.out, "new, no session yet") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // refusing is a driver whose Up would refuse the volume.
 type refusing struct {
 	containers

@@ -9,6 +9,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/docker"
 )
 
 // VolumeJSON describes where the conversations are.
@@ -86,7 +87,7 @@ func (o *opened) volumeOf(ctx context.Context, observed runtime.Observed) Volume
 	var err error
 	v.Sessions, err = o.countSessions(ctx, observed.Place)
 	switch {
-	case err == nil:
+	case err == nil || errors.Is(err, docker.ErrEmpty):
 		v.Exists = true
 	case !errors.Is(err, fs.ErrNotExist):
 		v.Exists, v.Problem = true, err.Error()

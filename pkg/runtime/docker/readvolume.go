@@ -127,8 +127,12 @@ func worthAnother(ctx context.Context, err error, tries int) bool {
 	return tries < maxReads && ctx.Err() == nil && !errors.Is(err, errNotFound) && !errors.Is(err, fs.ErrNotExist)
 }
 
+// ErrEmpty says of a volume that it is there, and that nothing was ever written to
+// it. It is fs.ErrNotExist, too.
+var ErrEmpty = fmt.Errorf("it is empty: %w", fs.ErrNotExist)
+
 func errEmpty(name string) error {
-	return fmt.Errorf("nothing was ever written to the volume %q: %w", name, fs.ErrNotExist)
+	return fmt.Errorf("nothing was ever written to the volume %q: %w", name, ErrEmpty)
 }
 
 // copyFiles copies files of the volume from a container, and what makes it one.

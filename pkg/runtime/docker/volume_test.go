@@ -206,7 +206,7 @@ func TestC18_VolumeMadeAgain(t *testing.T) {
 			mustFault(t, d.CheckVolume(t.Context()), fault.Environment, parts...)
 			_, err = d.ChangeVolume(t.Context(), p.P, Command{Args: []string{"import"}, Stdout: io.Discard, Stderr: io.Discard})
 			mustFault(t, err, fault.Environment, parts...)
-			if s, err := d.Survey(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+			if s, err := d.Survey(t.Context()); !errors.Is(err, ErrEmpty) {
 				t.Errorf("something was written to it: %+v, %v", s, err)
 			}
 		}
