@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -96,7 +97,11 @@ func TestNamelessVolumesAreTakenOver(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		t.Cleanup(func() { _ = e.api.VolumeRemove(t.Context(), other, false) })
+		t.Cleanup(func() {
+			if err := e.api.VolumeRemove(context.Background(), other, false); err != nil {
+				t.Error(err)
+			}
+		})
 		labels := d.ourLabels()
 		labels[composeProject], labels[composeService], labels[composeOneOff] = p.Setup.Stack.Name, "db", "False"
 		_, _, err := e.createContainer(t.Context(), containerSpec{
