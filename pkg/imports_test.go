@@ -51,9 +51,11 @@ var homes = map[string][]string{
 	"github.com/compose-spec/compose-go/v2/dotenv": {"pkg/project"},
 	"github.com/fsnotify":                          {"pkg/watch"},
 	"github.com/docker":                            {"pkg/runtime/docker"},
+	"github.com/distribution/reference":            {"pkg/runtime/docker"},
 	"github.com/containerd/errdefs":                {"pkg/runtime/docker"},
 	"github.com/moby/patternmatcher":               {"pkg/runtime/docker", "pkg/source"},
 	"golang.org/x/mod":                             {"pkg/source"},
+	"golang.org/x/crypto/x509roots":                {"pkg/runtime/docker"},
 	"golang.org/x/sys":                             {"pkg/internal/proc", "pkg/runtime/docker", "pkg/runtime/process", "pkg/console"},
 	"golang.org/x/sync":                            {"pkg/runtime/docker", "pkg/runtime/process", "pkg/gateway", "pkg/verify", "pkg/dev"},
 }

@@ -17,24 +17,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
+	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
-// newDockerWorld is a world whose projects run on the real engine. Without one,
-// or without the gateway's image, which no test pulls, the test is skipped with
-// the reason; FLISK_TEST_DOCKER=1 makes that a failure.
+// newDockerWorld is a world whose projects run on the real engine, which has the
+// image of the gateway.
 func newDockerWorld(t *testing.T) *world {
 	t.Helper()
-	missing := t.Skipf
-	if os.Getenv("FLISK_TEST_DOCKER") == "1" {
-		missing = t.Fatalf
-	}
 	if out, err := exec.Command("docker", "version").CombinedOutput(); err != nil {
-		missing("no Docker engine (FLISK_TEST_DOCKER=1 makes that a failure): %v\n%s", err, out)
+		dockertest.Missing(t, fmt.Errorf("no Docker engine: %w: %s", err, bytes.TrimSpace(out)))
 	}
 	if out, err := exec.Command("docker", "image", "inspect", stack.GatewayImage).CombinedOutput(); err != nil {
-		missing("no image %s (FLISK_TEST_DOCKER=1 makes that a failure): %v\n%s", stack.GatewayImage, err, out)
+		dockertest.Missing(t, fmt.Errorf("the Docker engine has no image %s: %w: %s", stack.GatewayImage, err, bytes.TrimSpace(out)))
 	}
 	w := newWorld(t)
 	w.env = append(w.env, "FLISK_RUNTIME=auto") // which is Docker, because the engine answers
@@ -45,7 +42,7 @@ func newDockerWorld(t *testing.T) *world {
 func (w *world) dockerProject(dir string) *project {
 	w.t.Helper()
 	w.flisk(filepath.Dir(dir), "init", filepath.Base(dir))
-	p := &project{world: w, dir: dir, port: freePort(w.t)}
+	p := &project{world: w, dir: dir, port: porttest.Free(w.t)}
 	p.edit("flisk.yaml", regexp.MustCompile(`port: \d+`), fmt.Sprintf("port: %d", p.port))
 	w.t.Cleanup(func() {
 		if out, errOut, code := w.try(dir, "down", "--volumes", "--yes", "--runtime", "docker"); code != 0 {

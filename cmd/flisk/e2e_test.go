@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
@@ -118,7 +118,7 @@ func (w *world) try(dir string, args ...string) (stdout, stderr string, code int
 func (w *world) project(dir string) *project {
 	w.t.Helper()
 	w.flisk(filepath.Dir(dir), "init", filepath.Base(dir))
-	p := &project{world: w, dir: dir, port: freePort(w.t)}
+	p := &project{world: w, dir: dir, port: porttest.Free(w.t)}
 	p.edit("flisk.yaml", regexp.MustCompile(`port: \d+`), fmt.Sprintf("port: %d", p.port))
 	w.t.Cleanup(func() {
 		if out, errOut, code := w.try(dir, "down"); code != 0 {
@@ -126,16 +126,6 @@ func (w *world) project(dir string) *project {
 		}
 	})
 	return p
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // project is one scaffolded project.

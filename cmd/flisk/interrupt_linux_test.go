@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
 )
 
 // slowGo is a go command whose builds take for ever, as one with children.
@@ -85,7 +87,7 @@ func TestC13_InterruptLeavesNothing(t *testing.T) {
 			}
 			t.Cleanup(func() { os.RemoveAll(tmp) })
 			dir := filepath.Join(t.TempDir(), "bot")
-			port := freePort(t)
+			port := porttest.Free(t)
 			w.flisk(filepath.Dir(dir), "init", "bot", "--port", strconv.Itoa(port))
 			mark := "INTERRUPT_MARK=" + filepath.Base(tmp)
 			w.env = append(w.env, "TMPDIR="+tmp, mark)

@@ -30,7 +30,8 @@ var errBudget = errors.New("the drain budget is used up")
 //  2. Everything is served as before for env.Linger, while gateways turn away.
 //  3. The listener is closed, and every answer closes its connection.
 //  4. Requests that were read, are being read or wait in a queue are finished,
-//     committed and answered; connections without a request are closed.
+//     committed and answered; connections without a request are closed. A body
+//     that makes no progress for a second is answered 503.
 //  5. After env.Drain, counted from the beginning, turns that still wait are
 //     answered 503, and running ones have their context cancelled. They are
 //     given back and not recorded as failed.
@@ -73,6 +74,7 @@ func (s *Server) serve(ctx, hurry context.Context, ln net.Listener) error {
 	_ = ln.Close()
 	<-served // from here on every accepted connection has been counted
 	cs.drain()
+	s.bodies.drain()
 	err := errors.Join(cs.open.wait(budget), s.engine.flights.wait(budget))
 	if err != nil {
 		s.log.Warn("drain cut short", "reason", context.Cause(budget), "in_flight", s.engine.flights.count())

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/turn"
@@ -23,6 +22,7 @@ type Server struct {
 	log      *slog.Logger
 	hosts    map[string]bool
 	origin   *http.CrossOriginProtection
+	bodies   bodies
 	draining atomic.Bool // not ready any more
 	closing  atomic.Bool // no connection is kept any more
 }
@@ -39,6 +39,7 @@ func NewServer[S any](run Func[S], store checkpoint.Store, env turn.Env, log *sl
 		log:    log,
 		hosts:  map[string]bool{},
 		origin: http.NewCrossOriginProtection(),
+		bodies: bodies{arriving: map[*body]struct{}{}},
 	}
 	for _, h := range env.Hosts {
 		s.hosts[strings.ToLower(strings.TrimSpace(h))] = true
@@ -55,16 +56,10 @@ func (s *Server) Close() {
 	s.engine.flights.join()
 }
 
-// bodyTimeout bounds the arrival of a body: a client that dribbles must not keep
-// a connection for ever.
-const bodyTimeout = 30 * time.Second
-
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
-		// Also for a request that is refused: net/http reads what is left of its
-		// body before it answers. A recorder in a test has no deadlines to set.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+		defer s.bodies.begin(w, r)()
 	}
 	if s.env.Code != "" {
 		w.Header().Set(turn.HeaderCode, s.env.Code)

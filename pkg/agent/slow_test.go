@@ -137,6 +137,50 @@ func TestC14_IdleConnectionsDoNotHoldTheDrain(t *testing.T) {
 	})
 }
 
+// TestC14_StalledBodiesDoNotHoldTheDrain: a body that makes no progress is given
+// up after a moment, and one that does is waited for and gets its answer.
+func TestC14_StalledBodiesDoNotHoldTheDrain(t *testing.T) {
+	t.Parallel()
+	const post = "POST /api/bot/turn HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n"
+	for name, c := range map[string]struct {
+		before, parts string // parts arrive one by one, a byte each time
+		answer        string
+		within        time.Duration
+	}{
+		"stalled": {post + "{", "", "503 Service Unavailable", stallTime},
+		"refused": {"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", "", "404 Not Found", stallTime},
+		"slow":    {post + `{"input":"`, `hi"}`, "200 OK", 3 * stallTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				dial, drain := servePipe(t, NewServer(remember, checkpoint.NewMemory(), pipeEnv(), slog.New(slog.DiscardHandler)))
+				conn := dial()
+				answer := make(chan string, 1)
+				go func() {
+					got, _ := io.ReadAll(conn)
+					answer <- string(got)
+				}()
+				_, _ = io.WriteString(conn, c.before)
+				synctest.Wait()
+				began := time.Now()
+				drained := make(chan time.Duration, 1)
+				go func() { drain(); drained <- time.Since(began) }()
+				for _, part := range c.parts {
+					<-time.After(stallTime * 2 / 3)
+					_, _ = io.WriteString(conn, string(part))
+				}
+				if got := <-answer; !strings.Contains(got, c.answer) || !strings.Contains(got, "Connection: close") && c.answer != "404 Not Found" {
+					t.Errorf("answer %q, want %q", got, c.answer)
+				}
+				if took := <-drained; took > c.within+requestGrace {
+					t.Errorf("the drain took %v", took)
+				}
+			})
+		})
+	}
+}
+
 // TestASlowClientThatGotAll: the session was let go of meanwhile, and the note
 // that the reply was delivered is made all the same, unless the session went on.
 func TestASlowClientThatGotAll(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/flisk-go/flisk/pkg/turn"
 )
@@ -91,13 +90,14 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 		return nil, tooLarge
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if s.closing.Load() {
+			return nil, turn.Problemf(turn.Draining, "the body did not arrive whole before that")
+		}
 		return nil, turn.Problemf(turn.BadRequest, "the body did not arrive within %v", bodyTimeout)
 	}
 	if err != nil {
 		return nil, turn.Problemf(turn.BadRequest, "the body could not be read whole")
 	}
-	// The deadline of ServeHTTP must not end the wait for the reply.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
 }
 

@@ -42,7 +42,7 @@ type ImportedSession struct {
 }
 
 // ImportAll imports a whole export into the volume in a directory, and makes it a
-// volume when it is none. It decides about every session before it writes the
+// volume when it is none, unless a certain one is expected. It decides about every session before it writes the
 // first one; agents may run meanwhile. What was imported before an error stays:
 // somebody may use it already.
 //
@@ -163,9 +163,11 @@ func (i *importing) run(ctx context.Context) (err error) {
 			i.report.Left = append(i.report.Left, i.session(n))
 		}
 	}()
-	id, _, err := InitVolume(i.dir)
-	if err != nil {
-		return err
+	id := i.options.Store.ExpectVolume
+	if id == "" {
+		if id, _, err = InitVolume(i.dir); err != nil {
+			return err
+		}
 	}
 	stores := map[string]*File{}
 	defer func() {
@@ -179,7 +181,7 @@ func (i *importing) run(ctx context.Context) (err error) {
 			continue
 		}
 		o := i.options.Store
-		o.Agent, o.ExpectVolume = agent, cmp.Or(o.ExpectVolume, id)
+		o.Agent, o.ExpectVolume = agent, id
 		if stores[agent], err = Open(i.dir, o); err != nil {
 			delete(stores, agent)
 			return err

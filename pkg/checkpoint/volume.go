@@ -63,7 +63,11 @@ func readVolume(root durable.FS, dir string) (volume, error) {
 	if err != nil {
 		return volume{}, fmt.Errorf("volume in %q: %w", dir, err)
 	}
-	var v volume
+	return decodeVolume(data, dir)
+}
+
+// decodeVolume takes the place where data was read for its errors.
+func decodeVolume(data []byte, dir string) (v volume, err error) {
 	if err := json.Unmarshal(data, &v); err != nil {
 		return volume{}, fmt.Errorf("%w: %s in %q cannot be read: %w", ErrNotVolume, volumeName, dir, err)
 	}
@@ -141,24 +145,35 @@ func Agents(dir string) ([]string, error) {
 
 // CountSessions counts the sessions of all agents in a volume, by their files.
 // It writes nothing. A directory that is no volume is fs.ErrNotExist.
-func CountSessions(dir string) (int, error) {
+func CountSessions(dir string) (count int, err error) {
+	by, err := SessionsByAgent(dir)
+	for _, n := range by {
+		count += n
+	}
+	return count, err
+}
+
+// SessionsByAgent is CountSessions for each agent that has a directory.
+func SessionsByAgent(dir string) (map[string]int, error) {
 	agents, err := Agents(dir)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	root, err := durable.OpenRoot(dir)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer root.Close()
-	count := 0
+	by := map[string]int{}
 	for _, agent := range agents {
-		err := eachName(root, agent, "", []string{sessionsDir}, func(string) bool { count++; return true })
+		n := 0
+		err := eachName(root, agent, "", []string{sessionsDir}, func(string) bool { n++; return true })
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
+		by[agent] = n
 	}
-	return count, nil
+	return by, nil
 }
 
 // listDir lists a directory; a missing one is empty.

@@ -30,8 +30,11 @@ func (o *opened) importAll(ctx context.Context, p runtime.Progress, x *checkpoin
 	if err != nil {
 		return "", report, err
 	}
-	driver, foreign := o.driver.(foreignVolume)
+	driver, foreign := o.driver.(foreignVolume) // looks by itself
 	if !foreign {
+		if err := o.checkVolume(ctx); err != nil {
+			return observed.Volume, report, err
+		}
 		report, err = checkpoint.ImportAll(ctx, observed.Place, x, options)
 		return observed.Volume, report, err
 	}
@@ -108,6 +111,9 @@ func lastLine(said string, exit int) string {
 func storeKind(err error) fault.Kind {
 	if asked, ok := errors.AsType[*programError](err); ok {
 		return asked.kind
+	}
+	if why, ok := errors.AsType[*fault.Fault](err); ok {
+		return why.Kind
 	}
 	for _, environment := range []error{checkpoint.ErrNoSpace, checkpoint.ErrReadOnly, checkpoint.ErrNotVolume, checkpoint.ErrOtherVolume} {
 		if errors.Is(err, environment) {

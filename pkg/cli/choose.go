@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
@@ -134,9 +137,9 @@ func (a *app) refuseMove(ctx context.Context, o *opened) error {
 	there := &opened{project: o.project, runtime: before, driver: driver}
 	onThere := "--runtime " + string(before)
 	observed, err := driver.Observe(ctx)
-	var left int
+	var left lag
 	if err == nil && !observed.Running {
-		left, err = missingSessions(ctx, there, o)
+		left, err = lagOf(ctx, there, o)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -149,14 +152,35 @@ func (a *app) refuseMove(ctx context.Context, o *opened) error {
 	case observed.Running:
 		return fault.New(fault.Environment, "go on with it: "+onThere+"; or stop it first: "+a.command("down "+onThere),
 			"the project runs on %s", runtimeWords(before))
-	case left > 0:
-		f := fault.New(fault.Environment,
-			"go on there: "+onThere+"; or copy them: "+a.command("sessions export "+onThere)+" | "+a.command("sessions import - --runtime "+string(o.runtime)),
-			"the project ran on %s last, and %s there that %s would not have", runtimeWords(before), isSessions(left), runtimeWords(o.runtime))
-		f.Detail = "to begin anew without them, remove " + a.memoryPath(o.project)
+	case left.missing+left.behind() > 0:
+		f := fault.New(fault.Environment, a.wayOn(there.runtime, o.runtime, left), "the project ran on %s last, and %s", runtimeWords(before), left.words(o.runtime))
+		f.Detail = "to go on without them, remove " + a.memoryPath(o.project)
 		return f
 	}
 	return nil
+}
+
+// wayOn says how to go on where conversations are on a runtime that lack on
+// another one. What is older there has to go first: an import replaces nothing.
+func (a *app) wayOn(there, here project.Runtime, left lag) string {
+	onThere, onHere := " --runtime "+string(there), " --runtime "+string(here)
+	skip := ""
+	if left.here > 0 {
+		skip = " --skip-existing"
+	}
+	move := a.command("sessions export"+onThere) + " | " + a.command("sessions import -"+skip+onHere)
+	if left.behind() == 0 {
+		return "go on there:" + onThere + "; or copy them: " + move
+	}
+	remove := func(on string) string {
+		var commands []string
+		for _, agent := range slices.Sorted(maps.Keys(left.older)) {
+			commands = append(commands, a.command("sessions rm "+strings.Join(left.older[agent], " ")+" --agent "+agent+on))
+		}
+		return strings.Join(commands, " && ")
+	}
+	return fmt.Sprintf("go on there:%s; or take what is there, and lose the older copies here: %s && %s; or keep the older copies, and lose the newer ones: %s",
+		onThere, remove(onHere), move, remove(onThere))
 }
 
 // remedy is what helps where the runtime of before cannot be asked. An engine that
@@ -178,13 +202,6 @@ func (a *app) memoryPath(p *project.Project) string {
 	return memory.Of(home, p.ID, a.global.instance).Path()
 }
 
-func isSessions(n int) string {
-	if n == 1 {
-		return "1 session is"
-	}
-	return countSessions(n) + " are"
-}
-
 func runtimeWords(r project.Runtime) string {
 	if r == project.Docker {
 		return "Docker"
@@ -192,9 +209,39 @@ func runtimeWords(r project.Runtime) string {
 	return "local processes"
 }
 
-// missingSessions counts the sessions of one runtime that are not on another, or
-// have fewer turns there.
-func missingSessions(ctx context.Context, from, to *opened) (int, error) {
+// lag is what one runtime has of a project's sessions, and another one has not.
+type lag struct {
+	missing int                 // sessions that are not here
+	older   map[string][]string // that have fewer turns here, by agent
+	here    int                 // sessions that are here
+}
+
+func (l lag) behind() (n int) {
+	for _, ids := range l.older {
+		n += len(ids)
+	}
+	return n
+}
+
+// words are "2 sessions are there that Docker would not have".
+func (l lag) words(here project.Runtime) string {
+	are := func(n int) string {
+		if n == 1 {
+			return "1 session is"
+		}
+		return countSessions(n) + " are"
+	}
+	switch {
+	case l.behind() == 0:
+		return fmt.Sprintf("%s there that %s would not have", are(l.missing), runtimeWords(here))
+	case l.missing == 0:
+		return fmt.Sprintf("%s there with more turns than on %s", are(l.behind()), runtimeWords(here))
+	}
+	return fmt.Sprintf("%s there that %s would not have, and %s there with more turns", are(l.missing), runtimeWords(here), are(l.behind()))
+}
+
+// lagOf compares the sessions of two runtimes.
+func lagOf(ctx context.Context, from, to *opened) (l lag, err error) {
 	type session struct{ agent, id string }
 	turnsOf := func(o *opened) (map[session]int, error) {
 		turns := map[session]int{}
@@ -214,17 +261,23 @@ func missingSessions(ctx context.Context, from, to *opened) (int, error) {
 	}
 	there, err := turnsOf(from)
 	if err != nil || len(there) == 0 {
-		return 0, err
+		return l, err
 	}
 	here, err := turnsOf(to)
 	if err != nil {
-		return 0, err
+		return l, err
 	}
-	missing := 0
+	l.here, l.older = len(here), map[string][]string{}
 	for s, turns := range there {
-		if n, has := here[s]; !has || n < turns {
-			missing++
+		switch n, has := here[s]; {
+		case !has:
+			l.missing++
+		case n < turns:
+			l.older[s.agent] = append(l.older[s.agent], s.id)
 		}
 	}
-	return missing, nil
+	for _, ids := range l.older {
+		slices.Sort(ids)
+	}
+	return l, nil
 }

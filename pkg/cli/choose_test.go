@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,27 +62,92 @@ func TestRuntimeIsChosenInOrder(t *testing.T) {
 	}
 }
 
+// volumeWith has sessions of bot, each a name with a dot for every turn.
+func volumeWith(t *testing.T, sessions ...string) runtime.Observed {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "v")
+	for _, s := range sessions {
+		store, err := checkpoint.Open(dir, checkpoint.Options{Agent: "bot"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, turns, _ := strings.Cut(s, " ")
+		for range len(turns) {
+			converse(t, store, id, "hello", false)
+		}
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return runtime.Observed{Volume: "v", Place: dir}
+}
+
+// Where both runtimes have a copy of a session, and it went on on one of them, the
+// refusal names the commands for either way, and they work as they are printed.
+func TestC18_TheWayOnWorks(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		from, to string // the hint's words around the commands
+		turns    map[string]int
+	}{
+		"the newer": {"older copies here: ", "; or keep", map[string]int{"s1": 3, "s2": 1, "s3": 2, "s4": 2, "mine": 1}},
+		"the older": {"the newer ones: ", "\n", map[string]int{"s1": 1, "s3": 1, "s4": 2, "mine": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			home := ranOn(t, "process")
+			here := observing(volumeWith(t, "s1 .", "s3 .", "s4 ..", "mine ."))
+			there := observing(volumeWith(t, "s1 ...", "s3 ..", "s4 ..", "s2 ."))
+			here.up = func(context.Context, runtime.Progress) (runtime.Report, error) { return runtime.Report{}, nil }
+			dir := projectDir(t, false)
+			do := func(stdin string, args ...string) result {
+				return run{stdin: stdin, environ: []string{"FLISK_HOME=" + home}, engine: true, driverOn: map[project.Runtime]runtime.Driver{"process": there, "docker": here}}.do(t, args...)
+			}
+			refused := do("", "up", "-C", dir, "--runtime", "docker")
+			_, commands, ok := strings.Cut(refused.err, c.from)
+			commands, _, end := strings.Cut(commands, c.to)
+			if refused.code != 3 || !ok || !end {
+				t.Fatalf("the refusal is %+v", refused)
+			}
+			for _, line := range strings.Split(commands, " && ") {
+				out := ""
+				for _, command := range strings.Split(line, " | ") {
+					args := strings.Fields(command)
+					got := do(out, append(args[1:], "--yes")...) // without "flisk"
+					if got.code != 0 {
+						t.Fatalf("%s: %+v", command, got)
+					}
+					out = got.out
+				}
+			}
+			got := do("", "up", "-C", dir, "--runtime", "docker")
+			if strings.HasPrefix(name, "the older") { // what is only there can be copied now
+				if got.code != 3 || !strings.Contains(got.err, "1 session is there that Docker would not have\n") || !strings.Contains(got.err, "import - --skip-existing") {
+					t.Errorf("up: %+v", got)
+				}
+			} else if got.code != 0 {
+				t.Errorf("up: %+v", got)
+			}
+			var list SessionsJSON
+			if err := json.Unmarshal([]byte(do("", "sessions", "list", "-C", dir, "--runtime", "docker", "--json").out), &list); err != nil {
+				t.Fatal(err)
+			}
+			turns := map[string]int{}
+			for _, s := range list.Sessions {
+				turns[s.ID] = s.Turns
+			}
+			if !maps.Equal(turns, c.turns) {
+				t.Errorf("Docker has %v, want %v", turns, c.turns)
+			}
+		})
+	}
+}
+
 // A project never begins anew because another runtime was chosen, or happened to
 // be there.
 func TestC18_ConversationsAreNotMovedByAccident(t *testing.T) {
 	t.Parallel()
-	volumeWith := func(sessions ...string) runtime.Observed {
-		dir := filepath.Join(t.TempDir(), "v")
-		for _, s := range sessions {
-			store, err := checkpoint.Open(dir, checkpoint.Options{Agent: "bot"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			id, turns, _ := strings.Cut(s, " ")
-			for range len(turns) {
-				converse(t, store, id, "hello", false)
-			}
-			if err := store.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return runtime.Observed{Volume: "v", Place: dir}
-	}
+	volumeWith := func(sessions ...string) runtime.Observed { return volumeWith(t, sessions...) }
 	runs := volumeWith("s1 .")
 	runs.Running = true
 	for name, c := range map[string]struct {
@@ -92,7 +159,8 @@ func TestC18_ConversationsAreNotMovedByAccident(t *testing.T) {
 		"as before":         {last: "process", there: volumeWith("s1 ."), here: volumeWith()},
 		"nothing to lose":   {last: "docker", there: volumeWith(), here: volumeWith()},
 		"would be missing":  {last: "docker", there: volumeWith("s1 .", "s2 ."), here: volumeWith("s1 ."), says: "1 session is there that local processes would not have"},
-		"would be older":    {last: "docker", there: volumeWith("s1 .."), here: volumeWith("s1 ."), says: "1 session is there"},
+		"would be older":    {last: "docker", there: volumeWith("s1 .."), here: volumeWith("s1 ."), says: "1 session is there with more turns than on local processes"},
+		"both":              {last: "docker", there: volumeWith("s1 ..", "s2 ."), here: volumeWith("s1 ."), says: "1 session is there that local processes would not have, and 1 session is there with more turns"},
 		"several":           {last: "docker", there: volumeWith("s1 .", "s2 ."), here: volumeWith(), says: "2 sessions are there"},
 		"were copied":       {last: "docker", there: volumeWith("s1 .", "s2 ."), here: volumeWith("s1 ..", "s2 .")},
 		"runs there":        {last: "docker", there: runs, here: volumeWith("s1 ."), says: "the project runs on Docker"},
@@ -127,7 +195,7 @@ func TestC18_ConversationsAreNotMovedByAccident(t *testing.T) {
 			if got.code != 3 || ups != 0 || wrote == nil || !strings.Contains(got.err, c.says) || !strings.Contains(got.err, "--runtime docker") {
 				t.Errorf("%d ups, %v, %+v", ups, wrote, got)
 			}
-			if strings.Contains(c.says, "session") && (!strings.Contains(got.err, "sessions export") || !strings.Contains(got.err, "sessions import - --runtime process")) {
+			if strings.Contains(c.says, "session") && (!strings.Contains(got.err, "sessions export") || !strings.Contains(got.err, "sessions import -") || !strings.Contains(got.err, "--runtime process")) {
 				t.Errorf("it does not say how to move them: %s", got.err)
 			}
 		})

@@ -124,19 +124,34 @@ func (a *app) sessionNames(ctx context.Context, cmd *cobra.Command) []string {
 	if err != nil {
 		return nil
 	}
+	wanted := func(string) bool { return true }
+	if f := cmd.Flag("agent"); f != nil && f.Changed {
+		wanted = func(agent string) bool { return agent == f.Value.String() }
+	}
 	var names []string
-	_ = o.withVolume(ctx, func(v sessionVolume) error { // a volume that cannot be read has no names
-		agents := o.agents(v.agents...)
-		if f := cmd.Flag("agent"); f != nil && f.Changed {
-			agents = []string{f.Value.String()}
+	if distant, ok := o.driver.(distantVolume); ok {
+		found, _ := distant.Survey(ctx) // a volume that cannot be read has no names
+		if found == nil {
+			return nil
 		}
-		for _, agent := range agents {
-			names = append(names, v.sessionNames(ctx, agent)...)
+		for agent, ids := range found.Sessions {
+			if wanted(agent) {
+				names = append(names, ids...)
+			}
 		}
-		return nil
-	})
+	} else {
+		_ = o.withVolume(ctx, func(v sessionVolume) error { // the same
+			for _, agent := range v.agents {
+				if wanted(agent) {
+					names = append(names, v.sessionNames(ctx, agent)...)
+				}
+			}
+			return nil
+		})
+	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	names = slices.Compact(names)
+	return slices.DeleteFunc(names, func(id string) bool { return id == "" }) // of what cannot be read
 }
 
 // sessionNames are the sessions of an agent, as far as they are found before ctx

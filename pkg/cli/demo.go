@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flisk-go/flisk/pkg/console"
-	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/scaffold"
@@ -201,7 +200,7 @@ func (d *demo) play(ctx context.Context) error {
 
 func (d *demo) scaffold(ctx context.Context) error {
 	d.command("flisk init bot")
-	port, err := freePort()
+	port, err := steadyPort()
 	if err != nil {
 		return err
 	}
@@ -226,16 +225,6 @@ func (d *demo) close() {
 	for _, c := range d.open {
 		_ = c.Close() // nothing was written to it
 	}
-}
-
-// freePort is one that nobody listens on right now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fault.New(fault.Environment, "", "there is no free port on 127.0.0.1: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 func (d *demo) up(ctx context.Context) error {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/docker"
 )
@@ -39,6 +40,50 @@ func (c containers) ReadVolume(_ context.Context, read func(dir string) error) e
 		return fmt.Errorf("there is no volume: %w", fs.ErrNotExist)
 	}
 	return read(c.volume)
+}
+
+func (c containers) ReadFiles(ctx context.Context, files []string, read func(dir string) error) error {
+	return c.ReadVolume(ctx, func(dir string) error {
+		part, err := os.MkdirTemp("", "part")
+		if err != nil {
+			return err
+		}
+		for _, file := range append(files, checkpoint.VolumeFile) {
+			if data, reading := os.ReadFile(filepath.Join(dir, file)); reading == nil {
+				err = errors.Join(err, os.MkdirAll(filepath.Dir(filepath.Join(part, file)), 0o700), os.WriteFile(filepath.Join(part, file), data, 0o600))
+			}
+		}
+		if err == nil {
+			err = read(part)
+		}
+		return errors.Join(err, os.RemoveAll(part))
+	})
+}
+
+func (c containers) Survey(context.Context) (*checkpoint.Survey, error) {
+	if c.volume == "" {
+		return nil, fmt.Errorf("there is no volume: %w", fs.ErrNotExist)
+	}
+	file, err := os.Open(filepath.Join(c.volume, checkpoint.VolumeFile))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	s, err := checkpoint.NewSurvey(file)
+	if err != nil {
+		return nil, err
+	}
+	root := os.DirFS(c.volume)
+	return s, fs.WalkDir(root, checkpoint.AgentsDir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return errors.Join(err, s.Add(name, nil))
+		}
+		f, err := root.Open(name)
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.Add(name, f), f.Close())
+	})
 }
 
 func (c containers) ChangeVolume(_ context.Context, _ runtime.Progress, command docker.Command) (int, error) {
@@ -196,3 +241,79 @@ type unreachable struct {
 }
 
 func (u unreachable) ReadVolume(context.Context, func(string) error) error { return u.err }
+
+func (u unreachable) ReadFiles(context.Context, []string, func(string) error) error { return u.err }
+
+func (u unreachable) Survey(context.Context) (*checkpoint.Survey, error) { return nil, u.err }
+
+// An empty volume is there, whoever made it.
+func TestEmptyVolumeIsThere(t *testing.T) {
+	t.Parallel()
+	d := unreachable{onDocker(t, runtime.Observed{}), fmt.Errorf("x: %w", docker.ErrEmpty)}
+	got := run{driver: d}.do(t, "status", "-C", projectDir(t, false), "--runtime", "docker")
+	if got.code != 0 || !strings.Contains(got.out, "new, no session yet") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// refusing is a driver whose Up would refuse the volume.
+type refusing struct {
+	containers
+	why error
+}
+
+func (r refusing) CheckVolume(context.Context) error { return r.why }
+
+// C18: status says itself what up would refuse, and does not advise it.
+func TestC18_StatusSaysWhatUpRefuses(t *testing.T) {
+	t.Parallel()
+	d := refusing{onDocker(t, runtime.Observed{}), fault.New(fault.Environment, "put it back", "the volume is another one")}
+	got := run{driver: d}.do(t, "status", "-C", projectDir(t, false), "--runtime", "docker")
+	for _, text := range []string{"flisk up refuses it", "the volume is another one", "hint: put it back"} {
+		if got.code != 0 || !strings.Contains(got.out+got.err, text) {
+			t.Errorf("it does not say %q: %+v", text, got)
+		}
+	}
+	if strings.Contains(got.err, "start it") {
+		t.Errorf("it says to start it: %+v", got)
+	}
+	got = run{driver: d}.do(t, "status", "-C", projectDir(t, false), "--runtime", "docker", "--json")
+	var v StatusJSON
+	if err := json.Unmarshal([]byte(got.out), &v); err != nil || v.Volume.Refused != "the volume is another one" {
+		t.Errorf("%v in %+v", err, got)
+	}
+}
+
+// uncopied is a driver whose volume must not be copied.
+type uncopied struct {
+	containers
+	t *testing.T
+}
+
+func (u uncopied) ReadVolume(context.Context, func(string) error) error {
+	u.t.Error("the volume was copied")
+	return nil
+}
+
+func (u uncopied) ReadFiles(context.Context, []string, func(string) error) error {
+	u.t.Error("a part of the volume was copied")
+	return nil
+}
+
+// What counts or names sessions copies nothing of a volume that is out of reach.
+func TestCountingCopiesNothing(t *testing.T) {
+	t.Parallel()
+	d := uncopied{onDocker(t, runtime.Observed{}), t}
+	d.up = func(context.Context, runtime.Progress) (runtime.Report, error) { return runtime.Report{}, nil }
+	d.down = func(context.Context, runtime.Progress) (runtime.Report, error) { return runtime.Report{}, nil }
+	dir := projectDir(t, true)
+	for _, command := range []string{"up", "status", "down"} {
+		if got := (run{driver: d}).do(t, command, "-C", dir, "--runtime", "docker"); got.code != 0 || !strings.Contains(got.out, "3 sessions") {
+			t.Errorf("%s: %+v", command, got)
+		}
+	}
+	got := run{driver: d, environ: []string{"FLISK_RUNTIME=docker"}}.do(t, "__complete", "-C", dir, "sessions", "show", "--agent", "bot", "")
+	if !strings.Contains(got.out, "\ns1\n") {
+		t.Errorf("completion: %+v", got)
+	}
+}

@@ -24,6 +24,8 @@ type DownJSON struct {
 	Volume   VolumeJSON `json:"volume"`             // it is kept but with --volumes, and describes what was removed then
 	Removed  []string   `json:"removed,omitempty"`  // with --volumes: the volumes that are gone, for good
 
+	Kept []KeptJSON `json:"kept,omitempty"` // with --volumes: those that are not removed
+
 	// With --volumes: that of the other runtime, which stays, where it has sessions.
 	Elsewhere *VolumeJSON `json:"elsewhere,omitempty"`
 }
@@ -98,6 +100,11 @@ func runDown(ctx context.Context, a *app, do downOptions, progress *console.Prog
 		if ctx.Err() != nil {
 			return fault.New(fault.Interrupted, "", "stopped by force; no volume was removed")
 		}
+		going, err := o.removal(seeing)
+		if err != nil {
+			return err
+		}
+		result.Kept = going.kept
 		if result.Removed, err = o.removeVolumes(ctx, steps); err != nil {
 			return err
 		}
@@ -126,7 +133,10 @@ func (a *app) printDown(v DownJSON, stopped bool) {
 		fmt.Fprintln(a.streams.Out) // between the steps and what they led to
 	}
 	fields := []console.Field{{Label: "stopped", Value: cell}}
-	if len(v.Removed) == 0 {
+	for _, kept := range v.Kept {
+		fields = append(fields, console.Field{Label: "kept", Value: console.Cell{Text: "volume " + kept.Name + ": " + kept.Why, Style: console.Warn}})
+	}
+	if len(v.Removed)+len(v.Kept) == 0 {
 		fields = append(fields, console.Field{Label: "kept", Value: console.Cell{Text: a.volumeLine(v.Volume)}})
 	}
 	for _, name := range v.Removed {

@@ -99,7 +99,12 @@ func runSessionsExport(ctx context.Context, a *app, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	return p.withVolume(ctx, func(v sessionVolume) error { return a.exportFrom(ctx, p, v, o) })
+	if len(o.sessions) > 0 {
+		if o.agent, err = p.sessionAgent(ctx, o.agent); err != nil {
+			return err
+		}
+	}
+	return p.withFiles(ctx, filesOf(o.agent, o.sessions), func(v sessionVolume) error { return a.exportFrom(ctx, p, v, o) })
 }
 
 // exportFrom exports what is asked for from a volume.
@@ -158,13 +163,9 @@ type exportRow struct {
 // toExport is what shall be exported, in the order of the file.
 func (a *app) toExport(ctx context.Context, p *opened, v sessionVolume, o exportOptions) (rows []exportRow, err error) {
 	if len(o.sessions) > 0 {
-		agent, err := p.sessionAgent(o.agent, v)
-		if err != nil {
-			return nil, err
-		}
 		for i, id := range o.sessions {
 			if !slices.Contains(o.sessions[:i], id) {
-				rows = append(rows, exportRow{agent: agent, id: id, named: true})
+				rows = append(rows, exportRow{agent: o.agent, id: id, named: true})
 			}
 		}
 		return rows, nil

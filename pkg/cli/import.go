@@ -116,7 +116,11 @@ func (o *opened) notImported(volume string, report checkpoint.ImportReport, err 
 		return fault.New(fault.Failed, "--skip-existing imports the others; flisk sessions rm makes room, for good",
 			"nothing was imported: %s %s %s already", what, someQuoted(sessionIDs(report.Taken), 3), exist)
 	case len(report.Imported) == 0:
-		return fault.New(storeKind(err), "", "nothing was imported into %q: %w", volume, err)
+		hint := ""
+		if why, ok := errors.AsType[*fault.Fault](err); ok {
+			hint = why.Hint
+		}
+		return fault.New(storeKind(err), hint, "nothing was imported into %q: %w", volume, err)
 	}
 	f := fault.New(storeKind(err), "the same command with --skip-existing imports the others",
 		"%d of %s were imported, and then: %w", len(report.Imported), console.Count(len(report.Imported)+len(report.Left), "session"), err)

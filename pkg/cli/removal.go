@@ -37,7 +37,13 @@ func (o *opened) removeVolumes(ctx context.Context, p runtime.Progress) ([]strin
 type removal struct {
 	volume VolumeJSON // with the conversations
 	names  []string   // of all that would go
-	kept   []string   // that were made elsewhere
+	kept   []KeptJSON
+}
+
+// KeptJSON is a volume that "down --volumes" does not remove.
+type KeptJSON struct {
+	Name string `json:"name"`
+	Why  string `json:"why"` // for people: it is declared external, or somebody else's
 }
 
 // removal looks at what "down --volumes" would remove.
@@ -59,8 +65,8 @@ func (o *opened) removal(ctx context.Context) (removal, error) {
 		return r, err
 	}
 	for _, v := range volumes {
-		if v.External {
-			r.kept = append(r.kept, v.Name)
+		if v.Kept != "" {
+			r.kept = append(r.kept, KeptJSON{v.Name, v.Kept})
 		} else {
 			r.names = append(r.names, v.Name)
 		}
@@ -121,8 +127,8 @@ func confirmRemoval(ctx context.Context, a *app) error {
 			}
 			a.streams.Err.Note("remove", console.Warn, text)
 		}
-		for _, name := range r.kept {
-			a.streams.Err.Note("keep", console.Quiet, "volume "+name+", which was made elsewhere")
+		for _, v := range r.kept {
+			a.streams.Err.Note("keep", console.Quiet, "volume "+v.Name+": "+v.Why)
 		}
 	}
 	kept := "nothing was stopped or removed"

@@ -108,16 +108,25 @@ func TestC17_DownVolumes(t *testing.T) {
 func TestC17_DownVolumesOfSeveralServices(t *testing.T) {
 	t.Parallel()
 	dir := projectDir(t, false)
-	s := several{removable(t), []docker.Volume{{Name: "flisk-shop-9f2c41d07a3e", Checkpoints: true}, {Name: "shop_db"}, {Name: "corporate", External: true}}}
+	s := several{removable(t), []docker.Volume{{Name: "flisk-shop-9f2c41d07a3e", Checkpoints: true}, {Name: "shop_db"}, {Name: "corporate", Kept: "it is declared external"}}}
 	s.removed = []string{"flisk-shop-9f2c41d07a3e", "shop_db"}
 	got := run{driver: s}.do(t, "down", "--volumes", "-C", dir)
-	if got.code != 2 || !strings.Contains(got.err, "remove: volume shop_db") || !strings.Contains(got.err, "keep: volume corporate, which was made elsewhere") {
+	if got.code != 2 || !strings.Contains(got.err, "remove: volume shop_db") || !strings.Contains(got.err, "keep: volume corporate: it is declared external") {
 		t.Errorf("asked: %+v", got)
 	}
 	got = run{driver: s}.do(t, "down", "--volumes", "--yes", "--json", "-C", dir)
 	var v DownJSON
 	if err := json.Unmarshal([]byte(got.out), &v); err != nil || got.code != 0 || len(v.Removed) != 2 || v.Volume.Sessions != 3 || !v.Changed {
 		t.Errorf("%v in %+v", err, got)
+	}
+
+	// Nothing of it is the project's: there is no question, and no talk of a volume
+	// that is not there yet.
+	s = several{removable(t), []docker.Volume{{Name: "flisk-shop-9f2c41d07a3e", Checkpoints: true, Kept: "it is of another flisk project, with id 1"}}}
+	s.removed = nil
+	got = run{driver: s}.do(t, "down", "--volumes", "-C", dir)
+	if want := "kept     volume flisk-shop-9f2c41d07a3e: it is of another flisk project, with id 1\n"; got.code != 0 || !strings.Contains(got.out, want) || strings.Count(got.out, "kept") != 1 {
+		t.Errorf("kept: %+v", got)
 	}
 }
 

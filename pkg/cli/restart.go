@@ -15,10 +15,11 @@ import (
 // RestartJSON is what "flisk restart --json" prints.
 type RestartJSON struct {
 	Project  string        `json:"project"`
-	Changed  bool          `json:"changed"`  // false when the project has nothing to restart
-	Steps    []string      `json:"steps"`    // what was done, in order, for people
-	Replaced []ChangeJSON  `json:"replaced"` // empty when nothing ran before
-	URL      string        `json:"url"`      // base URL of the gateway
+	Changed  bool          `json:"changed"`          // false when the project has nothing to restart
+	Steps    []string      `json:"steps"`            // what was done, in order, for people
+	Replaced []ChangeJSON  `json:"replaced"`         // empty when nothing ran before
+	Filled   []string      `json:"filled,omitempty"` // replicas that did not run before, although others did or the gateway
+	URL      string        `json:"url"`              // base URL of the gateway
 	Agents   []ReplicaJSON `json:"replicas"`
 }
 
@@ -89,7 +90,7 @@ func runRestart(ctx context.Context, a *app, agent string) error {
 			return err
 		}
 		return a.printJSON(RestartJSON{
-			Project: o.project.Name, Changed: report.Changed, Steps: steps.list(), Replaced: changesOf(report.Replaced),
+			Project: o.project.Name, Changed: report.Changed, Steps: steps.list(), Replaced: changesOf(report.Replaced), Filled: report.Filled,
 			URL: report.URL, Agents: replicasOf(observed),
 		})
 	}
@@ -97,16 +98,21 @@ func runRestart(ctx context.Context, a *app, agent string) error {
 	if report.Changed && out.Terminal && a.streams.Err.Terminal {
 		fmt.Fprintln(out) // between the steps and what they led to
 	}
-	if len(report.Replaced) == 0 {
-		text := "nothing ran before; all of it does now"
-		if !report.Changed {
-			text = "nothing to do: the project has no agent"
-		}
-		out.Fields(console.Field{Label: "ready", Value: console.Cell{Text: text, Style: console.Good}},
-			console.Field{Label: "gateway", Value: console.Cell{Text: report.URL, Style: console.Accent}})
+	if len(report.Replaced) > 0 {
+		out.Table(changeTable(report.Replaced))
+	}
+	if len(report.Replaced) > 0 && len(report.Filled) == 0 {
 		return nil
 	}
-	out.Table(changeTable(report.Replaced))
+	text := "nothing ran before; all of it does now"
+	switch {
+	case len(report.Filled) > 0:
+		text = strings.Join(report.Filled, ", ") + ": did not run before, and now does"
+	case !report.Changed:
+		text = "nothing to do: the project has no agent"
+	}
+	out.Fields(console.Field{Label: "ready", Value: console.Cell{Text: text, Style: console.Good}},
+		console.Field{Label: "gateway", Value: console.Cell{Text: report.URL, Style: console.Accent}})
 	return nil
 }
 

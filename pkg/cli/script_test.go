@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
 )
 
 func TestMain(m *testing.M) {
@@ -191,8 +192,9 @@ func scriptPort(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: port NAME")
 	}
-	port, err := freePort()
+	port, release, err := porttest.Take()
 	ts.Check(err)
+	ts.Defer(release)
 	ts.Setenv(args[0], strconv.Itoa(port))
 }
 

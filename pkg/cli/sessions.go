@@ -125,6 +125,12 @@ type sessionVolume struct {
 // withVolume calls look with the project's volume. One that is not there yet knows
 // no agents.
 func (o *opened) withVolume(ctx context.Context, look func(sessionVolume) error) error {
+	return o.withFiles(ctx, nil, look)
+}
+
+// withFiles is withVolume for a look at these files only, if any are named. Agents
+// are then known by them.
+func (o *opened) withFiles(ctx context.Context, files []string, look func(sessionVolume) error) error {
 	observed, err := o.driver.Observe(ctx)
 	if err != nil {
 		return err
@@ -144,7 +150,7 @@ func (o *opened) withVolume(ctx context.Context, look func(sessionVolume) error)
 		}
 		return look(v)
 	}
-	if err := o.atVolume(ctx, observed.Place, at); looked || !errors.Is(err, fs.ErrNotExist) {
+	if err := o.atVolume(ctx, observed.Place, files, at); looked || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return look(sessionVolume{name: observed.Volume})
@@ -285,13 +291,18 @@ func (a *app) named(ctx context.Context, do, agent string, ids []string, use fun
 	if err != nil {
 		return err
 	}
-	return o.withVolume(ctx, func(v sessionVolume) error {
-		agent, err := o.sessionAgent(agent, v)
-		if err != nil {
-			return err
-		}
-		return use(o, v, agent)
-	})
+	if agent, err = o.sessionAgent(ctx, agent); err != nil {
+		return err
+	}
+	return o.withFiles(ctx, filesOf(agent, ids), func(v sessionVolume) error { return use(o, v, agent) })
+}
+
+// filesOf are what it takes of a volume to look at sessions.
+func filesOf(agent string, ids []string) (files []string) {
+	for _, id := range ids {
+		files = append(files, checkpoint.SessionFiles(agent, id)...)
+	}
+	return files
 }
 
 func runSessionsShow(ctx context.Context, a *app, agent, id string) error {
@@ -318,11 +329,40 @@ func runSessionsShow(ctx context.Context, a *app, agent, id string) error {
 
 // sessionAgent is the agent whose session is meant: the named one, the only one
 // of flisk.yaml, or the only one that has any.
-func (o *opened) sessionAgent(name string, v sessionVolume) (string, error) {
-	if names := o.project.AgentNames(); name == "" && len(names) == 1 {
+func (o *opened) sessionAgent(ctx context.Context, name string) (string, error) {
+	names := o.project.AgentNames()
+	switch {
+	case name == "" && len(names) == 1:
 		return names[0], nil
+	case slices.Contains(names, name):
+		return name, nil
 	}
-	return o.agent(name, v.agents...)
+	more, err := o.volumeAgents(ctx)
+	if err != nil {
+		return "", err
+	}
+	return o.agent(name, more...)
+}
+
+// volumeAgents are the agents that the volume knows.
+func (o *opened) volumeAgents(ctx context.Context) (names []string, err error) {
+	if distant, ok := o.driver.(distantVolume); ok {
+		found, err := distant.Survey(ctx)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for name := range found.Sessions {
+			if turn.ValidAgent(name) {
+				names = append(names, name)
+			}
+		}
+		return names, nil
+	}
+	err = o.withVolume(ctx, func(v sessionVolume) error { names = v.agents; return nil })
+	return names, err
 }
 
 func (a *app) noSession(agent, id string) error {

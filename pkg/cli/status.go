@@ -32,7 +32,7 @@ type StatusJSON struct {
 type ReplicaJSON struct {
 	Agent    string        `json:"agent"`
 	Name     string        `json:"name"`
-	State    runtime.State `json:"state"` // starting, ready, draining or failing
+	State    runtime.State `json:"state"` // starting, waiting, ready, draining, failing, gone or left-behind
 	PID      int           `json:"pid,omitempty"`
 	Started  time.Time     `json:"started,omitzero"`
 	Restarts int           `json:"restarts"` // exits that nobody asked for
@@ -72,6 +72,13 @@ func runStatus(ctx context.Context, a *app, now time.Time) error {
 		return err
 	}
 	volume := o.volumeOf(ctx, observed)
+	refused := o.checkVolume(ctx)
+	if ctx.Err() != nil {
+		return refused
+	}
+	if refused != nil {
+		volume.Refused = asFault(refused).Message
+	}
 	if a.global.json {
 		return a.printJSON(StatusJSON{
 			Project:  o.project.Name,
@@ -89,6 +96,15 @@ func runStatus(ctx context.Context, a *app, now time.Time) error {
 		})
 	}
 	a.printStatus(o, observed, engine, volume, now)
+	switch {
+	case refused != nil:
+		a.streams.Err.Note("problem", console.Bad, volume.Refused)
+		if hint := asFault(refused).Hint; hint != "" {
+			a.streams.Err.Note("hint", console.Accent, hint)
+		}
+	case !observed.Running && len(observed.Stale) == 0:
+		a.streams.Err.Note("hint", console.Accent, "start it: "+a.command("up"))
+	}
 	return nil
 }
 
@@ -125,9 +141,6 @@ func (a *app) printStatus(o *opened, observed runtime.Observed, engine *EngineJS
 	}
 	for _, left := range observed.Stale {
 		a.streams.Err.Note("warning", console.Warn, left)
-	}
-	if !observed.Running && len(observed.Stale) == 0 {
-		a.streams.Err.Note("hint", console.Accent, "start it: "+a.command("up"))
 	}
 }
 
@@ -178,7 +191,7 @@ func stateStyle(s runtime.State) console.Style {
 	switch s {
 	case runtime.Ready:
 		return console.Good
-	case runtime.Failing:
+	case runtime.Failing, runtime.Gone:
 		return console.Bad
 	default:
 		return console.Warn

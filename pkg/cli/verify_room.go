@@ -15,6 +15,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 	"github.com/flisk-go/flisk/pkg/runtime/docker"
 	"github.com/flisk-go/flisk/pkg/runtime/process"
 	"github.com/flisk-go/flisk/pkg/stack"
@@ -63,7 +64,7 @@ type claimed struct {
 // has a lock on the directory. The kernel gives it back when the process dies,
 // however that is, and never to a stranger with its number.
 func claimRoom(root string, on project.Runtime, s stack.Stack) (*os.File, error) {
-	dir, err := lockRoom(root)
+	dir, err := claim.Dir(root)
 	if err != nil {
 		return nil, err
 	}
@@ -73,25 +74,6 @@ func claimRoom(root string, on project.Runtime, s stack.Stack) (*os.File, error)
 	}
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
-	}
-	return dir, nil
-}
-
-// errLocked says that somebody has a room.
-var errLocked = errors.New("somebody has it")
-
-// lockRoom locks a room until the returned file is closed. The error wraps
-// [errLocked] when it is locked already.
-func lockRoom(root string) (*os.File, error) {
-	dir, err := os.OpenFile(root, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = errLocked
-		}
-		return nil, errors.Join(fmt.Errorf("cannot lock %q: %w", root, err), dir.Close())
 	}
 	return dir, nil
 }
@@ -162,8 +144,8 @@ func (a *app) clearRoom(ctx context.Context, root string, progress *console.Prog
 	if !runs && time.Since(info.ModTime()) < roomBegins {
 		return nil
 	}
-	dir, err := lockRoom(root)
-	if errors.Is(err, errLocked) || errors.Is(err, os.ErrNotExist) {
+	dir, err := claim.Dir(root)
+	if errors.Is(err, claim.ErrLocked) || errors.Is(err, os.ErrNotExist) {
 		return nil // its verification lives, or somebody else has cleared it
 	}
 	if err != nil {

@@ -238,7 +238,7 @@ func (p *pinned) pin() {
 // steadyPort is a port that nobody listens on, below the range from which the
 // kernel takes those of connections: it must still be free after a down.
 func steadyPort() (int, error) {
-	const first, n = 10_000, 20_000
+	const first, n = 20_000, 10_000
 	for range 100 {
 		port := first + rand.IntN(n)
 		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {

@@ -39,6 +39,3 @@ func (b *inbox) take() Change {
 	b.change = Change{}
 	return c
 }
-
-// waiting reports whether there is something.
-func (b *inbox) waiting() bool { return len(b.full) > 0 }

@@ -88,6 +88,16 @@ func (p Plan) Changes() bool {
 	return slices.ContainsFunc(p, func(s Step) bool { return s.Do != Await && s.Do != Confirm })
 }
 
+// AfterBuilds is the plan with others put behind the builds that it begins with:
+// one that fails stops nothing, and may be tried again.
+func (p Plan) AfterBuilds(others ...Plan) Plan {
+	builds := 0
+	for builds < len(p) && p[builds].Do == Build {
+		builds++
+	}
+	return slices.Concat(p[:builds], slices.Concat(others...), p[builds:])
+}
+
 // String is the plan for people: a line for each step, with its cause.
 func (p Plan) String() string {
 	var b strings.Builder
@@ -119,9 +129,10 @@ func (s Step) Object() string {
 // a pure function. A replica whose code or settings changed is replaced start
 // first: its successor is ready and has the routes before it is stopped.
 // Replicas in observed that do not serve are taken for what they are, so a plan
-// also finishes what an interrupted one began. agents are those that OpRestart
+// also finishes what an interrupted one began; one that is [Gone] is none. agents are those that OpRestart
 // is about; none is all.
 func NewPlan(desired Desired, observed Observed, op Op, agents ...string) Plan {
+	observed.Replicas = slices.DeleteFunc(slices.Clone(observed.Replicas), func(r Replica) bool { return r.State == Gone })
 	replace := func(agent string) bool {
 		return op == OpRestart && (len(agents) == 0 || slices.Contains(agents, agent))
 	}

@@ -36,7 +36,8 @@ type Service struct {
 	Stopped  bool   // it is there and does not run
 }
 
-// Replica is one running, starting or dying instance of an agent.
+// Replica is one running, starting or dying instance of an agent, or one that
+// should be.
 type Replica struct {
 	Agent      string
 	Name       string // "bot-1": the place that it fills, the same for its successors
@@ -50,7 +51,7 @@ type Replica struct {
 	Code       string    // source hash of what it runs
 	Settings   string    // identifies the settings that it was started with
 	Named      []Setting // the same, for the cause of a step; nil when that is not known
-	Detail     string    // why, when it is Failing, Waiting, LeftBehind or Starting again
+	Detail     string    // why, when it is Failing, Waiting, Gone, LeftBehind or Starting again
 }
 
 // State of a replica.
@@ -63,6 +64,10 @@ const (
 	Ready    State = "ready"    // serves turns
 	Draining State = "draining" // finishes what it accepted
 	Failing  State = "failing"  // exited before it was ready; waits for its next start
+
+	// Gone is one that should run, and of which there is nothing: somebody else
+	// removed it. The next Up or Restart starts another.
+	Gone State = "gone"
 
 	// LeftBehind is one whose process is gone, and whose keeper is: what it had
 	// started still runs. The next Up or Down ends that.
@@ -139,6 +144,10 @@ type Report struct {
 	// Replaced are the processes that ended for others, by a planned
 	// replacement. A replica that is only gone is not among them.
 	Replaced []Change
+
+	// Filled are the names of replicas that were started at places where none ran,
+	// in a project of which something ran; see [Filled].
+	Filled []string
 
 	// Left are generations that get no requests any more and still run, by a
 	// driver that leaves it to its caller to Retire them.

@@ -51,3 +51,9 @@ func changes(old, now []Setting) string {
 	}
 	return strings.Join(what, ", ")
 }
+
+// WithoutFlisk leaves out of an environment what would tell an agent about other
+// surroundings than its own.
+func WithoutFlisk(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "FLISK_") })
+}

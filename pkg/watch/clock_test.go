@@ -215,3 +215,50 @@ func TestC06_IdleReadsNothing(t *testing.T) {
 		}
 	})
 }
+
+// What happens during a reading, in a directory that the tree before does not
+// know, and behind the reader's back, is in the same change.
+func TestC07_ASaveDuringTheReading(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(r *rig, f *fake) {
+		once := true
+		f.fail = func(dir string) error {
+			if dir == r.at("new2") && once {
+				once = false
+				r.write("new1/late.go", "x")
+				f.tell(r.at("new1/late.go"), fsnotify.Create)
+				synctest.Wait() // until it was heard
+			}
+			return nil
+		}
+		r.write("new1/x.go", "x")
+		r.write("new2/x.go", "x")
+		f.tell(r.at("new1"), fsnotify.Create)
+		f.tell(r.at("new2"), fsnotify.Create)
+		r.expect("added new1/late.go, added new1/x.go, added new2/x.go")
+	})
+}
+
+// A reading that finds other directories than are watched has them watched anew,
+// whether or not an event tells of it.
+func TestC03_DirectoriesThatWereReplaced(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(r *rig){
+		"gone": func(r *rig) { r.must(os.RemoveAll(r.at("lib/deep"))) },
+		"replaced": func(r *rig) {
+			r.must(os.Rename(r.at("lib/deep"), r.at("old~")), os.MkdirAll(r.at("lib/deep/er"), 0o755))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig, f *fake) {
+				opened := f.opened
+				do(r)
+				r.saved(f, "main.go", "changed")
+				r.expect("removed lib/deep/er/lib.go, modified main.go")
+				if f.opened != opened+1 {
+					t.Errorf("it was opened %d times", f.opened-opened)
+				}
+			})
+		})
+	}
+}

@@ -196,7 +196,7 @@ type fake struct {
 	err    chan error
 	mu     sync.Mutex
 	dirs   []string
-	fail   func(dir string) error
+	fail   func(dir string) error // what watching a directory gives; set while nobody does
 	opened int
 	open   bool
 }
@@ -243,13 +243,13 @@ type handle struct {
 }
 
 func (h *handle) Add(dir string) error {
-	h.f.mu.Lock()
-	defer h.f.mu.Unlock()
 	if h.f.fail != nil {
 		if err := h.f.fail(dir); err != nil {
 			return err
 		}
 	}
+	h.f.mu.Lock()
+	defer h.f.mu.Unlock()
 	h.f.dirs = append(h.f.dirs, dir)
 	return nil
 }

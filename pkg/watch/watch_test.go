@@ -324,6 +324,9 @@ func TestDirectories(t *testing.T) {
 	step("removed z/b/c/x.go, removed z/y.go", func() { r.must(os.Rename(r.at("z"), filepath.Join(outside, "z"))) })
 	r.must(os.WriteFile(filepath.Join(outside, "z", "y.go"), []byte("not ours any more"), 0o644))
 	r.nothing("a directory that was moved out")
+	r.must(os.Rename(r.at("lib"), r.at("away")), os.Rename(r.at("away"), r.at("lib")))
+	r.nothing("a directory that was away for a moment")
+	step("modified lib/deep/er/lib.go", func() { r.write("lib/deep/er/lib.go", "seen") })
 	step("added in/x.go", func() { r.must(os.Rename(filepath.Join(outside, "in"), r.at("in"))) })
 	step("modified in/x.go", func() { r.write("in/x.go", "ours now") })
 	step("modified in/x.go", func() { // another directory of the same name
@@ -433,8 +436,11 @@ func TestModulesOutside(t *testing.T) {
 func TestGeneratedCode(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.write(".gitignore", "gen/\n")
+	r.write(".gitignore", "gen/\n/rest/\n")
+	r.write("rest/notes.txt", "nothing that is built")
 	r.watch()
+	r.write("rest/first.go", "package rest")
+	r.expect("added rest/first.go")
 	r.write("gen/api.go", "package api")
 	r.expect("added gen/api.go")
 	r.write("gen/api.go", "package api // again")
@@ -443,9 +449,9 @@ func TestGeneratedCode(t *testing.T) {
 	r.expect("added gen/deep/x.go")
 	r.write("gen/notes.txt", "not built")
 	r.nothing("a file that is ignored")
-	r.save(".gitignore", "")
+	r.save(".gitignore", "/rest/\n")
 	r.expect("modified .gitignore, added gen/notes.txt")
-	r.save(".gitignore", "gen/\nassets/\n")
+	r.save(".gitignore", "gen/\n/rest/\nassets/\n")
 	r.expect("modified .gitignore, removed assets/prompt.txt, removed gen/notes.txt")
 }
 

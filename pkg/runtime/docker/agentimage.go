@@ -1,14 +1,17 @@
 package docker
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -16,13 +19,9 @@ import (
 	"github.com/flisk-go/flisk/pkg/toolchain"
 )
 
-// errSourceChanged says that an image was not made from the source that its label
-// says.
-var errSourceChanged = errors.New("the source changed while it was being built")
-
 // build makes an agent's image: from a static program that is built here, where
-// there is a Go toolchain and the override says nothing of how to build, and by
-// its Dockerfile otherwise. One that was made from the same source in the same way
+// there is a Go toolchain, no C code, and the override says nothing of how to
+// build, and by its Dockerfile otherwise. One that was made from the same source in the same way
 // is there already, and needs neither.
 // What comes back is the agent as it was built.
 func (a *apply) build(ctx context.Context, w wantedAgent) (wantedAgent, error) {
@@ -37,43 +36,49 @@ func (a *apply) build(ctx context.Context, w wantedAgent) (wantedAgent, error) {
 	began := time.Now()
 	end := a.p.Begin("build " + w.Agent.Name)
 	a.rest = append(a.rest, tagged{w.Image, was.ID})
-	if w, err = a.buildProgram(ctx, w); errors.Is(err, errNoToolchain) {
+	if w, err = a.buildProgram(ctx, w); errors.Is(err, errNotHere) {
 		w, err = a.buildImage(ctx, w)
 	} else if err == nil {
 		err = a.loadImage(ctx, w)
 	}
-	end(span(time.Since(began)), err)
+	end(runtime.Span(time.Since(began)), err)
 	return w, err
 }
 
-// errNoToolchain says that the program cannot be built on this machine.
-var errNoToolchain = errors.New("there is no Go toolchain here that is to be used")
+// errNotHere says that the program is not to be built on this machine.
+var errNotHere = errors.New("there is no Go toolchain here that is to be used, or it is not enough")
 
 // buildProgram makes the program for the engine's machine. One under a wrong hash
 // would be used again when the source goes back to that hash; so there is none
-// when errSourceChanged is returned, and one under another name where such a
+// when runtime.ErrSourceChanged is returned, and one under another name where such a
 // program will do.
 func (a *apply) buildProgram(ctx context.Context, w wantedAgent) (wantedAgent, error) {
 	if w.build != plainly {
-		return w, errNoToolchain
+		return w, errNotHere
 	}
 	if exists(w.program) {
 		return w, nil
 	}
 	if _, err := toolchain.Find(ctx); fault.KindOf(err) == fault.Environment && err != nil && ctx.Err() == nil {
-		return w, errNoToolchain
+		return w, errNotHere
+	}
+	o := toolchain.Options{Dir: w.Dir, Root: a.d.o.Stack.Dir, Out: w.program, GOOS: "linux", GOARCH: a.e.facts.Arch}
+	switch c, err := toolchain.CPackages(ctx, o); {
+	case ctx.Err() != nil:
+		return w, err
+	case err == nil && len(c) > 0: // else Build says what is wrong
+		a.warnC(w, c)
+		return w, errNotHere
 	}
 	if err := os.MkdirAll(filepath.Dir(w.program), userOnly); err != nil {
 		return w, err
 	}
 	// What the compiler prints comes back in the error, and only once.
-	err := toolchain.Build(ctx, toolchain.Options{
-		Dir: w.Dir, Root: a.d.o.Stack.Dir, Out: w.program, GOOS: "linux", GOARCH: a.e.facts.Arch,
-	})
+	err := toolchain.Build(ctx, o)
 	if err == nil {
 		err = a.checkSource(w)
 	}
-	if !errors.Is(err, errSourceChanged) {
+	if !errors.Is(err, runtime.ErrSourceChanged) {
 		return w, err
 	}
 	was := w.program
@@ -93,10 +98,28 @@ func (d *Driver) unsettled(w wantedAgent, arch string) wantedAgent {
 	return w
 }
 
+// warnC says why an agent with C code is not built here: a static program has none,
+// and what stands in for C is often a function that fails. A Dockerfile that leaves
+// it out as well is told, because its build may succeed.
+func (a *apply) warnC(w wantedAgent, packages []string) {
+	text := fmt.Sprintf("agent %q needs cgo, because there is C code in %s: its image is made by its Dockerfile, and not from a program that is built here", w.Agent.Name, strings.Join(packages, ", "))
+	if w.Build != nil {
+		name := cmp.Or(w.Build.Dockerfile, "Dockerfile")
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(w.Build.Context, name)
+		}
+		// What cannot be read is the build's to tell.
+		if content, err := os.ReadFile(name); err == nil && bytes.Contains(content, []byte("CGO_ENABLED=0")) {
+			text += fmt.Sprintf("; and %q says CGO_ENABLED=0, which leaves the C code out: make that 1, and link statically (-ldflags '-extldflags -static') or end on an image with a libc", name)
+		}
+	}
+	a.d.warn(text)
+}
+
 func (a *apply) checkSource(w wantedAgent) error {
 	now, err := a.d.o.SourceHash(w.Agent.Name)
 	if err == nil && now != w.code {
-		err = errSourceChanged
+		err = runtime.ErrSourceChanged
 	}
 	return err
 }
@@ -108,7 +131,7 @@ func (a *apply) imageLabels(w wantedAgent) map[string]string {
 }
 
 func (a *apply) loadImage(ctx context.Context, w wantedAgent) error {
-	roots, err := certificateRoots()
+	roots, err := certificateRoots(rootFiles)
 	if err != nil {
 		return err
 	}
@@ -125,6 +148,9 @@ func (a *apply) buildImage(ctx context.Context, w wantedAgent) (wantedAgent, err
 	}
 	build := a.dockerfile(w.Service)
 	build.labels = a.imageLabels(w)
+	var err error
+	build.logins, err = a.d.logins().everywhere(ctx)
+	a.d.warnLogin(err)
 	if _, err := a.e.buildDockerfile(ctx, build, a.p.Output()); err != nil {
 		return w, err
 	}
@@ -134,33 +160,13 @@ func (a *apply) buildImage(ctx context.Context, w wantedAgent) (wantedAgent, err
 	}
 	a.warnDeaf(w, command)
 	err = a.checkSource(w)
-	if !errors.Is(err, errSourceChanged) || !a.restless {
+	if !errors.Is(err, runtime.ErrSourceChanged) || !a.restless {
 		return w, err
 	}
 	w = a.d.unsettled(w, a.e.facts.Arch) // the same once more, but for its label
 	build.labels = a.imageLabels(w)
 	_, err = a.e.buildDockerfile(ctx, build, io.Discard)
 	return w, err
-}
-
-// rootFiles are where systems keep the certificates of authorities.
-var rootFiles = []string{
-	"/etc/ssl/certs/ca-certificates.crt", // Debian, Alpine, Arch
-	"/etc/pki/tls/certs/ca-bundle.crt",   // Fedora
-	"/etc/ssl/ca-bundle.pem",             // openSUSE
-	"/etc/ssl/cert.pem",                  // macOS, BSD
-}
-
-// certificateRoots are this machine's: what its people trust, an agent that they
-// run trusts, too. None is none: an agent that calls nobody needs none.
-func certificateRoots() ([]byte, error) {
-	for _, path := range rootFiles {
-		pem, err := os.ReadFile(path)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return pem, err
-		}
-	}
-	return nil, nil
 }
 
 // removeUnused removes images and programs of the project that nothing uses any more. It

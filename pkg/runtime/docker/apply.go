@@ -3,7 +3,6 @@ package docker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -228,7 +227,7 @@ func (a *apply) await(ctx context.Context, ref runtime.Ref) error {
 		o = opening{time.Now(), a.p.Begin("start " + ref.Replica)}
 	}
 	how, err := a.untilReady(ctx, ref, id, fresh)
-	o.end(how+" after "+span(time.Since(o.began)), err)
+	o.end(how+" after "+runtime.Span(time.Since(o.began)), err)
 	return err
 }
 
@@ -319,7 +318,11 @@ func (a *apply) confirm(ctx context.Context, agent string) error {
 			return nil
 		}
 		if time.Now().After(within) {
-			return fault.New(fault.Failed, "flisk logs "+agent+" may show why", "agent %q does not answer ready through the gateway", agent)
+			f := fault.New(fault.Failed, "flisk logs "+agent+" may show why", "agent %q does not answer ready through the gateway", agent)
+			if now, err := a.d.look(ctx); err == nil {
+				f.Detail = gatewayWords(ctx, now)
+			}
+			return f
 		}
 		if err := pause(ctx, readyPoll); err != nil {
 			return err
@@ -338,43 +341,16 @@ func (a *apply) stop(ctx context.Context, ref runtime.Ref) error {
 		return a.d.remove(context.WithoutCancel(ctx), a.e, c)
 	}
 	end := a.p.Begin("stop " + a.named(ref))
-	exit, detail, err := a.d.halt(ctx, a.e, c)
-	end(detail, err)
+	how, err := a.d.halt(ctx, a.e, c)
+	end(how.String(), err)
 	if err != nil {
 		return err
 	}
-	if exit.Signal != 0 {
-		a.d.warnKilled(ref)
-	}
+	a.d.warnKilled(ref, how)
 	a.mu.Lock()
-	a.replaced = append(a.replaced, runtime.Change{Agent: ref.Agent, Replica: ref.Replica, Before: c.process(), Exit: exit})
+	a.replaced = append(a.replaced, runtime.Change{Agent: ref.Agent, Replica: ref.Replica, Before: c.process(), Exit: how.exit})
 	a.mu.Unlock()
 	return nil
-}
-
-// halt stops a container through its drain and removes it. detail is how that
-// went, for people. That somebody else did it meanwhile is what was wanted.
-func (d *Driver) halt(ctx context.Context, e *engine, c seen) (exit runtime.Exit, detail string, err error) {
-	if exit, detail, err = d.stopped(ctx, e, c.ID); errors.Is(err, errNotFound) {
-		return exit, "had ended", nil
-	}
-	if err == nil {
-		err = d.remove(context.WithoutCancel(ctx), e, c)
-	}
-	return exit, detail, err
-}
-
-// stopped stops a container through its drain, and keeps it.
-func (d *Driver) stopped(ctx context.Context, e *engine, id string) (exit runtime.Exit, detail string, err error) {
-	ctx = context.WithoutCancel(ctx)
-	began := time.Now()
-	code, err := e.stopContainer(ctx, id, d.o.Force)
-	exit = exitOf(code)
-	detail = exitOf(code).String() + " after " + span(time.Since(began))
-	if exit.Signal != 0 {
-		detail = "killed after " + span(time.Since(began)) + "; what it had not committed is lost"
-	}
-	return exit, detail, err
 }
 
 // finish gives everything its name, and ends what only the way back needed: of
@@ -410,7 +386,7 @@ func (a *apply) finish(ctx context.Context, changed bool) error {
 		}
 		for _, c := range l.agents {
 			if l.live.serves(c.Ref) {
-				if err := a.d.remember(ctx, l.e, a.volume, c.ID); err != nil {
+				if err := a.d.remember(ctx, l, a.volume, c.ID); err != nil {
 					return err
 				}
 				break
@@ -444,12 +420,4 @@ func (l look) rename(ctx context.Context, c seen, name string) error {
 		return nil
 	}
 	return l.e.renameContainer(ctx, c.ID, name)
-}
-
-// span is a duration as people say it.
-func span(d time.Duration) string {
-	if d < time.Second {
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	}
-	return fmt.Sprintf("%.1f s", d.Seconds())
 }

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
+	"github.com/distribution/reference"
 	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/registry"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 )
@@ -20,6 +23,7 @@ type dockerfileBuild struct {
 	target     string // stage; "" is the last
 	args       map[string]*string
 	labels     map[string]string
+	logins     map[string]registry.AuthConfig // by server, for base images
 }
 
 // buildDockerfile builds with the engine's classic builder and tags the image.
@@ -41,7 +45,7 @@ func (e *engine) buildDockerfile(ctx context.Context, b dockerfileBuild, w io.Wr
 	defer stop()
 	answer, err := e.api.ImageBuild(ctx, body, build.ImageBuildOptions{
 		Version: build.BuilderV1, Tags: []string{b.tag}, Dockerfile: b.dockerfile, Target: b.target,
-		BuildArgs: b.args, Labels: b.labels, Remove: true, ForceRemove: true,
+		BuildArgs: b.args, Labels: b.labels, AuthConfigs: b.logins, Remove: true, ForceRemove: true,
 	})
 	if err == nil {
 		id, err = readMessages(answer.Body, w)
@@ -63,13 +67,19 @@ func (e *engine) buildDockerfile(ctx context.Context, b dockerfileBuild, w io.Wr
 }
 
 // pullMissing makes sure of an image: when the engine has none of that name it
-// is pulled, with progress to w.
-func (e *engine) pullMissing(ctx context.Context, ref string, w io.Writer) (pulled bool, err error) {
+// is pulled, as who, with progress to w.
+func (e *engine) pullMissing(ctx context.Context, ref string, who registry.AuthConfig, w io.Writer) (pulled bool, err error) {
 	if _, ok, err := e.inspectImage(ctx, ref); err != nil || ok {
 		return false, err
 	}
 	what := fmt.Sprintf("pull the image %q", ref)
-	body, err := e.api.ImagePull(ctx, ref, image.PullOptions{})
+	auth := ""
+	if who != (registry.AuthConfig{}) {
+		if auth, err = registry.EncodeAuthConfig(who); err != nil {
+			return false, err
+		}
+	}
+	body, err := e.api.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: auth})
 	if err == nil {
 		_, err = readMessages(body, w)
 		_ = body.Close() // it was only read
@@ -78,7 +88,23 @@ func (e *engine) pullMissing(ctx context.Context, ref string, w io.Writer) (pull
 		return false, fmt.Errorf("the pull was stopped: %w", context.Cause(ctx))
 	}
 	if err != nil {
-		return false, e.failed(what, err)
+		return false, advised(e.failed(what, err), ref)
 	}
 	return true, nil
+}
+
+// advised adds to a pull that was denied how to be let in. Registries say of a
+// private image, and of one that is not there, the same.
+func advised(err error, ref string) error {
+	f, ok := errors.AsType[*fault.Fault](err)
+	if !ok || f.Hint != "" || !strings.Contains(err.Error(), "denied") && !strings.Contains(err.Error(), "unauthorized") {
+		return err
+	}
+	login := "docker login"
+	if named, err := reference.ParseNormalizedNamed(ref); err == nil && reference.Domain(named) != "docker.io" {
+		login += " " + reference.Domain(named)
+	}
+	with := *f
+	with.Hint = "if it is a private image: " + login + "; else look at its name"
+	return &with
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/registry"
+
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
 )
@@ -275,10 +277,10 @@ func TestPullWhatIsMissing(t *testing.T) {
 		},
 	})
 	var out strings.Builder
-	if pulled, err := r.e.pullMissing(t.Context(), "redis:7", &out); err != nil || pulled || out.Len() > 0 {
+	if pulled, err := r.e.pullMissing(t.Context(), "redis:7", registry.AuthConfig{}, &out); err != nil || pulled || out.Len() > 0 {
 		t.Errorf("one that is there: %v, %v, %q", pulled, err, &out)
 	}
-	if pulled, err := r.e.pullMissing(t.Context(), "postgres:17", &out); err != nil || !pulled {
+	if pulled, err := r.e.pullMissing(t.Context(), "postgres:17", registry.AuthConfig{}, &out); err != nil || !pulled {
 		t.Errorf("one that is missing: %v, %v", pulled, err)
 	}
 	if n := strings.Count(out.String(), "Pull complete"); n != 3 || strings.Count(out.String(), "\n") > 25 || !strings.Contains(out.String(), " MB of ") {
@@ -287,8 +289,8 @@ func TestPullWhatIsMissing(t *testing.T) {
 	if _, ok, err := r.e.inspectImage(t.Context(), "postgres:17"); err != nil || !ok {
 		t.Errorf("it is not there: %v", err)
 	}
-	_, err := r.e.pullMissing(t.Context(), "example.test/x:1.0", io.Discard)
+	_, err := r.e.pullMissing(t.Context(), "example.test/x:1.0", registry.AuthConfig{}, io.Discard)
 	mustFault(t, err, fault.Failed, "example.test/x:1.0", "toomanyrequests")
-	_, err = r.e.pullMissing(t.Context(), "nobody/knows", io.Discard)
+	_, err = r.e.pullMissing(t.Context(), "nobody/knows", registry.AuthConfig{}, io.Discard)
 	mustFault(t, err, fault.Failed, "pull access denied")
 }

@@ -204,16 +204,33 @@ services:
 	}
 }
 
-// TestUnappliedKeyIsRefused: before anything is made.
+// TestUnappliedKeyIsRefused: before anything is made, and what runs goes on.
 func TestUnappliedKeyIsRefused(t *testing.T) {
 	t.Parallel()
-	p, fake := onFake(t, dockertest.Options{})
-	write(t, filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml"), "services: {bot: {privileged: true}}\n")
-	_, err := p.Driver().Up(t.Context(), p.P)
-	mustFault(t, err, fault.Usage, `service "bot"`, "privileged")
-	if ops := fake.Ops(); len(ops) > 0 {
-		t.Errorf("it asked for %v", ops)
-	}
+	both(t, func(t *testing.T, p *runtimetest.Project) {
+		override := filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml")
+		refused := func() {
+			t.Helper()
+			write(t, override, "services: {bot: {privileged: true}}\n")
+			_, err := p.Driver().Up(t.Context(), p.P)
+			mustFault(t, err, fault.Usage, `service "bot"`, `flisk does not apply the key "privileged"`)
+		}
+		refused()
+		l, err := driverOf(p).look(t.Context())
+		if err != nil || len(l.everything())+len(l.networks) > 0 {
+			t.Errorf("it made %+v, %v", l, err)
+		}
+		if v, err := l.e.listVolumes(t.Context(), p.Setup.Stack.ID); err != nil || len(v) > 0 {
+			t.Errorf("it made %v, %v", v, err)
+		}
+		write(t, override, "services: {}\n")
+		p.Up()
+		before := p.Replica()
+		refused()
+		if after := p.Replica(); after.PID != before.PID || !after.Serving {
+			t.Errorf("of %+v it made %+v", before, after)
+		}
+	})
 }
 
 // TestOldImagesGo: of the project's own, and of nobody else.

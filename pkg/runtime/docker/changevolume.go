@@ -48,7 +48,7 @@ func (d *Driver) ChangeVolume(ctx context.Context, p runtime.Progress, c Command
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, l.e.removeContainer(context.WithoutCancel(ctx), id)) }()
+	defer func() { err = errors.Join(err, l.e.discard(ctx, id)) }()
 	if c.Input != nil {
 		if err := l.e.putFile(ctx, id, inputFile, c.Input); err != nil {
 			return 0, err

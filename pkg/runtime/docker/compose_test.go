@@ -1,6 +1,8 @@
 package docker
 
 import (
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,13 +16,16 @@ import (
 )
 
 // compose is a real Compose: the file that FLISK_TEST_COMPOSE names, or the
-// plugin of the docker command.
+// plugin of the docker command. The long run has one, and fails where it has none.
 func compose(t *testing.T) func(args ...string) string {
 	t.Helper()
 	command := []string{"docker", "compose"}
 	if path := os.Getenv("FLISK_TEST_COMPOSE"); path != "" {
 		command = []string{path}
 	} else if out, err := exec.Command("docker", "compose", "version").CombinedOutput(); err != nil {
+		if os.Getenv("FLISK_TEST_DOCKER") == "1" && os.Getenv("FLISK_TEST_LONG") == "1" {
+			t.Fatalf("FLISK_TEST_DOCKER=1 and FLISK_TEST_LONG=1, and there is no Compose (FLISK_TEST_COMPOSE may name one): %v\n%s", err, out)
+		}
 		t.Skipf("no Compose (FLISK_TEST_COMPOSE may name one): %v\n%s", err, out)
 	}
 	return func(args ...string) string {
@@ -71,30 +76,80 @@ func TestComposeWorksOnTheStack(t *testing.T) {
 	}
 }
 
-// TestTakesOverFromCompose: an up over what plain Compose started from the
-// project's own files replaces it, and the conversation goes on.
-func TestTakesOverFromCompose(t *testing.T) {
-	t.Parallel()
-	p := runtimetest.NewProject(t, realPlace(t))
+// forCompose writes a project's generated files, and returns plain Compose in its
+// directory. The image that Compose would build is there.
+func forCompose(t *testing.T, p *runtimetest.Project) func(args ...string) string {
+	t.Helper()
 	run := compose(t)
+	dir := p.Setup.Stack.Dir
 	files, err := genfile.Of(p.Setup.Stack)
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := genfile.Plan(p.Setup.Stack.Dir, files)
+	change, err := genfile.Plan(dir, files)
 	if err == nil {
 		err = change.Apply()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(p.Setup.Stack.Dir, 0o755); err != nil {
+	if err := os.Chmod(dir, 0o755); err != nil { // what is mounted is for a user who is nobody here
 		t.Fatal(err)
 	}
-	// The image that Compose would build: it is there after an up.
 	p.Up()
 	p.Down()
-	run("--project-directory", p.Setup.Stack.Dir, "-f", filepath.Join(p.Setup.Stack.Dir, "compose.yaml"), "up", "-d", "--no-build")
+	return func(args ...string) string {
+		t.Helper()
+		return run(append([]string{"--project-directory", dir, "-f", filepath.Join(dir, "compose.yaml")}, args...)...)
+	}
+}
+
+// TestComposeAlone: a project that plain Compose starts from the generated files,
+// restarts, takes down and starts again keeps its conversation, and a value of an
+// env file is what it is under flisk.
+func TestComposeAlone(t *testing.T) {
+	t.Parallel()
+	p := runtimetest.NewProject(t, realPlace(t))
+	const value = "a $HOME ${X:-y} $$ \"b\" # c \\n\nline: [2]"
+	write(t, filepath.Join(p.Setup.Stack.Dir, "agent.env"), "SAYS='"+value+"'\n")
+	p.Setup.Stack.Agents[0].EnvFiles = []string{filepath.Join(p.Setup.Stack.Dir, "agent.env")}
+	run := forCompose(t, p)
+	inputs := ""
+	goesOn := func(turn int) {
+		t.Helper()
+		var a runtimetest.Answer
+		runtimetest.Eventually(t, "an answer", func() bool {
+			a = p.Turn("bot", "s1", fmt.Sprintf("k%d", turn), fmt.Sprintf("i%d", turn))
+			return a.Err == nil && a.Status == http.StatusOK
+		})
+		inputs = strings.TrimSpace(fmt.Sprintf("%s i%d", inputs, turn))
+		if want := fmt.Sprintf("%d: %s; SAYS=%s", turn, inputs, value); a.Turn != turn || a.Reply != want {
+			t.Errorf("turn %d said %q, want %q", a.Turn, a.Reply, want)
+		}
+	}
+	if removed, err := driverOf(p).RemoveVolume(t.Context(), p.P); err != nil || len(removed) != 1 {
+		t.Fatalf("removed %v, %v", removed, err)
+	}
+	run("up", "-d", "--no-build") // makes the volume
+	goesOn(1)
+	run("restart")
+	goesOn(2)
+	run("down")
+	run("up", "-d", "--no-build")
+	goesOn(3)
+	if up := p.Up(); up.Created {
+		t.Errorf("flisk made a volume of its own: %+v", up)
+	}
+	goesOn(4)
+}
+
+// TestTakesOverFromCompose: an up over what plain Compose started from the
+// project's own files replaces it, and the conversation goes on.
+func TestTakesOverFromCompose(t *testing.T) {
+	t.Parallel()
+	p := runtimetest.NewProject(t, realPlace(t))
+	run := forCompose(t, p)
+	run("up", "-d", "--no-build")
 	runtimetest.Eventually(t, "an answer", func() bool { return p.Turn("bot", "s1", "", "a").Turn == 1 })
 	o := p.Observe()
 	if len(o.Replicas) != 1 || o.Replicas[0].Generation != 0 || !o.Replicas[0].Serving || o.Replicas[0].State != runtime.Ready || o.URL != p.Setup.Stack.Gateway.URL() {
@@ -118,7 +173,7 @@ func TestTakesOverFromCompose(t *testing.T) {
 	}
 	p.Down()
 	// What it leaves is nothing that Compose stumbles over.
-	run("--project-directory", p.Setup.Stack.Dir, "-f", filepath.Join(p.Setup.Stack.Dir, "compose.yaml"), "up", "-d", "--no-build")
+	run("up", "-d", "--no-build")
 	runtimetest.Eventually(t, "an answer", func() bool { return p.Turn("bot", "s1", "", "c").Turn == 3 })
 	p.Down()
 	if _, ok, err := mustEngine(t, p).inspectImage(t.Context(), stack.GatewayImage); err != nil || !ok {

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -69,6 +70,9 @@ func (e *engine) createContainer(ctx context.Context, s containerSpec) (id strin
 	}
 	made, err := e.api.ContainerCreate(ctx, &s.config, &s.host, &network.NetworkingConfig{EndpointsConfig: endpoints}, nil, s.name)
 	if err != nil {
+		if broke(err) { // it may be there
+			err = errors.Join(err, e.removeUnheard(ctx, s))
+		}
 		return "", nil, e.failed(what, err)
 	}
 	e.names.Store(made.ID, s.name)
@@ -79,6 +83,21 @@ func (e *engine) createContainer(ctx context.Context, s containerSpec) (id strin
 		}
 	}
 	return made.ID, made.Warnings, nil
+}
+
+// removeUnheard removes a container of which only its name is known, because the
+// answer to its create got lost: that of the project which was never started.
+func (e *engine) removeUnheard(ctx context.Context, s containerSpec) error {
+	c, err := e.inspectContainer(ctx, s.name)
+	switch {
+	case errors.Is(err, errNotFound):
+		return nil
+	case err != nil:
+		return err
+	case c.State.Status != container.StateCreated || c.Config.Labels[labelProject] != s.config.Labels[labelProject]:
+		return nil
+	}
+	return e.removeContainer(ctx, c.ID)
 }
 
 // minFallbackInterval bounds how often an old engine asks for health: it asks
@@ -225,6 +244,16 @@ func (e *engine) removeContainer(ctx context.Context, id string) error {
 		return e.failed("remove the container "+e.called(id), err)
 	}
 	return nil
+}
+
+// discard removes a container that nothing of the plan knows of, and that nobody
+// would remove soon if this did not: it tries twice. ctx does not end it.
+func (e *engine) discard(ctx context.Context, id string) error {
+	ctx = context.WithoutCancel(ctx)
+	if e.removeContainer(ctx, id) == nil {
+		return nil
+	}
+	return e.removeContainer(ctx, id)
 }
 
 func (e *engine) renameContainer(ctx context.Context, id, name string) error {

@@ -129,5 +129,5 @@ func (d *Driver) erase(ctx context.Context, p runtime.Progress) error {
 			err = errors.Join(err, l.e.removeImage(ctx, i.ID))
 		}
 	}
-	return errors.Join(err, os.RemoveAll(d.place.build), os.RemoveAll(d.place.logs), d.forget())
+	return errors.Join(err, os.RemoveAll(d.place.build), os.RemoveAll(d.place.logs), d.memory().Forget(runtimeName))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/memory"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
@@ -99,7 +100,7 @@ func New(o Options) (*Driver, error) {
 		o.ReadyTimeout = defaultReadyTimeout
 	}
 	if o.Stack.Volume.Name == "" {
-		o.Stack.Volume.Name = rememberedVolume(o)
+		o.Stack.Volume.Name = memory.Of(o.Home, o.Stack.ID, o.Stack.Instance).VolumeName(runtimeName, o.Stack)
 	}
 	return &Driver{o: o, place: placeOf(o.Home, o.Stack), warned: &warnings{told: map[string]bool{}}}, nil
 }

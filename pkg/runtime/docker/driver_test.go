@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ func dockerPlace(getenv func(string) string) runtimetest.Place {
 	options := func(s runtimetest.Setup) Options {
 		return Options{
 			Stack: s.Stack, Home: s.Home, SourceHash: s.SourceHash, Force: s.Force, LeaveAgents: s.LeaveAgents,
+			ReadyTimeout: s.ReadyTimeout,
 			Surroundings: Surroundings{Getenv: getenv, Home: os.Getenv("HOME")},
 		}
 	}
@@ -42,6 +44,21 @@ func dockerPlace(getenv func(string) string) runtimetest.Place {
 			}
 			if err := os.Symlink(program, path); err != nil && !os.IsExist(err) {
 				t.Fatal(err)
+			}
+		},
+		RemoveSession: func(t *testing.T, s runtimetest.Setup, agent, id string) {
+			t.Helper()
+			d, err := New(options(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			c := Command{Args: []string{"sessions", "rm", "--agent", agent, "--", id}, Stdout: &out, Stderr: &out}
+			if exit, err := d.ChangeVolume(t.Context(), &runtimetest.Progress{}, c); err != nil || exit != 0 {
+				t.Errorf("remove session %s: exit code %d, %v\n%s", id, exit, err, &out)
+			}
+			if err := d.Close(); err != nil {
+				t.Error(err)
 			}
 		},
 		Clean: func(t *testing.T, s runtimetest.Setup) {

@@ -39,6 +39,14 @@ type Surroundings struct {
 	Home   string // the user's home directory
 }
 
+// config is the directory of the docker command's own files.
+func (s Surroundings) config() string {
+	if dir := s.Getenv("DOCKER_CONFIG"); dir != "" {
+		return dir
+	}
+	return filepath.Join(s.Home, ".docker")
+}
+
 // Resolve finds the engine that the docker command would talk to: DOCKER_HOST,
 // else the context of DOCKER_CONTEXT, else the current context, else the first
 // socket that exists at a usual place. It does not connect.
@@ -62,10 +70,7 @@ const fromEnvironment = "DOCKER_HOST"
 const defaultContext = "default"
 
 func resolve(s Surroundings, system sockets) (Endpoint, error) {
-	config := s.Getenv("DOCKER_CONFIG")
-	if config == "" {
-		config = filepath.Join(s.Home, ".docker")
-	}
+	config := s.config()
 	if host := s.Getenv("DOCKER_HOST"); host != "" {
 		e := Endpoint{Host: host, Why: fromEnvironment, tls: environmentTLS(s, config)}
 		return e.local()

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"syscall"
@@ -165,6 +168,9 @@ func (e *engine) unreachable(err error) error {
 		}
 		return fault.New(fault.Environment, hint, "the Docker engine at %s refuses the conversation: %w", where, err)
 	}
+	if !client.IsErrConnectionFailed(err) {
+		return fault.New(fault.Environment, "look at the engine's log, or use --runtime process", "the Docker engine at %s does not answer as it should: %w", where, err)
+	}
 	hint := "start Docker, or use --runtime process"
 	if e.endpoint.Why == fromEnvironment {
 		hint = "unset DOCKER_HOST, start the engine that it names, or use --runtime process"
@@ -187,10 +193,31 @@ func (e *engine) failed(what string, err error) error {
 		return fmt.Errorf("cannot %s: %w", what, err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.New(fault.Environment, "look at the engine's log", "cannot %s: the Docker engine at %q took too long: %w", what, e.endpoint.Host, err)
+	case broke(err):
+		return fault.New(fault.Environment, "look at the engine's log; flisk status shows what runs", "cannot %s: the connection to the Docker engine at %q broke: %w", what, e.endpoint.Host, innermost(err))
 	case client.IsErrConnectionFailed(err):
 		return e.unreachable(err)
 	}
 	return fault.New(fault.Failed, "", "cannot %s: %w", what, classify(readable(err)))
+}
+
+// broke reports whether a connection ended that was there: whether the engine did
+// what it was asked is not known then.
+func broke(err error) bool {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return true
+	}
+	dial, ok := errors.AsType[*net.OpError](err)
+	return client.IsErrConnectionFailed(err) && (ok && dial.Op != "dial" || errors.Is(err, io.EOF))
+}
+
+// innermost is an error without the request that it ended: its URL is nothing that
+// people know.
+func innermost(err error) error {
+	if request, ok := errors.AsType[*url.Error](err); ok {
+		return request.Err
+	}
+	return err
 }
 
 // securityNames takes the names out of "name=seccomp,profile=default".

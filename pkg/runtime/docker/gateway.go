@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -216,12 +217,19 @@ func (a *apply) route(ctx context.Context, l live, address string) error {
 // what it wrote.
 func (a *apply) gatewayFailed(ctx context.Context, l look) error {
 	f := fault.New(fault.Failed, "", "the gateway does not serve its routes")
+	f.Detail = gatewayWords(ctx, l)
+	return f
+}
+
+// gatewayWords are the last lines that the gateway wrote.
+func gatewayWords(ctx context.Context, l look) string {
+	var words strings.Builder
 	for _, c := range l.gateways {
-		for _, line := range lastLines(context.WithoutCancel(ctx), a.e, c.ID, lastLog) {
-			f.Detail += line + "\n"
+		for _, line := range lastLines(context.WithoutCancel(ctx), l.e, c.ID, lastLog) {
+			words.WriteString(line + "\n")
 		}
 	}
-	return f
+	return words.String()
 }
 
 // awaitRoutes asks until an answer carries the hash. Every answer carries one,
@@ -240,13 +248,36 @@ func awaitRoutes(ctx context.Context, address, hash string, within time.Duration
 	}
 }
 
+// lastAnswers is how long the gateway goes on when no agent runs any more: what
+// agents said last goes out meanwhile. What is left then are clients that do not
+// read, or do not send what they began, and nobody would answer those.
+const lastAnswers = 10 * time.Second
+
+// stopGateway stops the gateway, when every agent has ended.
 func (a *apply) stopGateway(ctx context.Context) error {
 	g, ok := a.course.look.gateway()
 	if !ok {
 		return nil
 	}
+	hurry, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-a.d.o.Force:
+			cancel()
+		case <-hurry.Done():
+		}
+	}()
+	defer func() { cancel(); <-watched }()
+	d := &Driver{o: a.d.o, place: a.d.place, engine: a.e, warned: a.d.warned}
+	d.o.Force = hurry.Done()
 	end := a.p.Begin("stop gateway")
-	_, detail, err := a.d.halt(ctx, a.e, g)
+	how, err := d.halt(ctx, a.e, g)
+	detail := how.String()
+	if how.why == byForce {
+		detail = "killed after " + runtime.Span(how.took) + ", when no agent ran any more"
+	}
 	end(detail, err)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -52,7 +53,11 @@ func (d *Driver) Signal(ctx context.Context, agent string, sig syscall.Signal) (
 		}
 	}
 	if len(victims) == 0 {
-		return nil, fault.New(fault.Failed, "flisk status shows what runs", "agent %q has no running process", agent)
+		hint := "flisk status shows what runs"
+		if slices.ContainsFunc(l.agents, func(c seen) bool { return c.Agent == agent }) {
+			hint = "flisk up starts it"
+		}
+		return nil, fault.New(fault.Failed, hint, "agent %q has no running process", agent)
 	}
 	changes, errs := make([]runtime.Change, len(victims)), make([]error, len(victims))
 	var all sync.WaitGroup
@@ -78,7 +83,7 @@ func (d *Driver) signalAndStart(ctx context.Context, e *engine, c seen, sig sysc
 	change := runtime.Change{Agent: c.Agent, Replica: c.Replica, Before: c.process()}
 	code, err := e.signalContainer(ctx, c.ID, sig)
 	if err != nil {
-		return change, err
+		return change, errors.Join(err, startEnded(ctx, e, c.ID))
 	}
 	change.Exit = exitOf(code)
 	ctx = context.WithoutCancel(ctx)
@@ -97,4 +102,32 @@ func (d *Driver) signalAndStart(ctx context.Context, e *engine, c seen, sig sysc
 		err = fmt.Errorf("process %d of %s still runs after signal %d", change.Before.PID, c.Replica, int(sig))
 	}
 	return change, err
+}
+
+// signalTime is how long a process is watched after a signal of which is not known
+// whether it was sent.
+const signalTime = 2 * time.Second
+
+// startEnded starts a container that a signal ended, although the engine did not
+// say so. One that goes on is left alone.
+func startEnded(ctx context.Context, e *engine, id string) error {
+	if ctx.Err() != nil {
+		return nil // nothing was sent
+	}
+	ctx = context.WithoutCancel(ctx)
+	for over := time.Now().Add(signalTime); ; {
+		c, err := e.inspectContainer(ctx, id)
+		if err != nil {
+			return err
+		}
+		if !c.State.Running {
+			return e.startContainer(ctx, id)
+		}
+		if time.Now().After(over) {
+			return nil
+		}
+		if err := pause(ctx, readyPoll); err != nil {
+			return err
+		}
+	}
 }

@@ -128,6 +128,19 @@ func routesTo(s stack.Stack, serve []runtime.Ref) stack.Routes {
 	return r
 }
 
+// refs are the generations that a table has.
+func (l *live) refs() (refs []runtime.Ref) {
+	for _, route := range l.Routes.Agents {
+		for _, e := range route.Endpoints {
+			name, generation, _ := strings.Cut(e.Replica, ".")
+			if n, err := strconv.Atoi(generation); err == nil {
+				refs = append(refs, runtime.Ref{Agent: route.Agent, Replica: name, Generation: n})
+			}
+		}
+	}
+	return refs
+}
+
 // serves reports whether a table has a generation.
 func (l *live) serves(ref runtime.Ref) bool {
 	return l != nil && slices.ContainsFunc(l.Routes.Agents, func(route stack.Route) bool {

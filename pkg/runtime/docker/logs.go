@@ -23,7 +23,7 @@ func (d *Driver) Logs(ctx context.Context, o runtime.LogOptions, emit func(runti
 	if err != nil {
 		return err
 	}
-	if o.Agent != "" && d.knows([]string{o.Agent}) != nil && len(l.ofAgent(o.Agent)) == 0 && !(turn.ValidAgent(o.Agent) && exists(d.place.keptLogs(o.Agent))) {
+	if o.Agent != "" && runtime.Knows(d.o.Stack, []string{o.Agent}) != nil && len(l.ofAgent(o.Agent)) == 0 && !(turn.ValidAgent(o.Agent) && exists(d.place.keptLogs(o.Agent))) {
 		return fault.New(fault.Usage, "see flisk status for the names", "the project has no agent %q", o.Agent)
 	}
 	past, latest, err := d.past(ctx, l, o)

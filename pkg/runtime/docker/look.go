@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -207,6 +206,8 @@ func (d *Driver) observed(ctx context.Context, l look) (runtime.Observed, error)
 		}
 	} else if len(l.gateways) > 0 {
 		o.Stale = append(o.Stale, "the gateway's container has stopped; flisk up brings it back")
+	} else if l.live != nil && len(l.agents)+len(l.services) > 0 {
+		o.Stale = append(o.Stale, "the gateway's container was removed; flisk up makes another")
 	}
 	if l.unread != nil {
 		o.Stale = append(o.Stale, l.unread.Error()+"; flisk up writes them anew")
@@ -227,9 +228,29 @@ func (d *Driver) observed(ctx context.Context, l look) (runtime.Observed, error)
 	if err := cmp.Or(errs...); err != nil {
 		return o, err
 	}
-	o.Replicas = replicas
+	o.Replicas = append(replicas, l.gone()...)
+	slices.SortStableFunc(o.Replicas, func(a, b runtime.Replica) int { return cmp.Compare(a.Name, b.Name) })
 	o.Running = slices.ContainsFunc(l.everything(), seen.runs)
 	return o, nil
+}
+
+// gone are the replicas that the live routes name and that have no container any
+// more: whoever removed it was not flisk, which takes what it removes out of them
+// first. When there is no container at all, the whole project was taken down, as
+// by docker compose down, and nothing of it should run.
+func (l look) gone() (out []runtime.Replica) {
+	if _, runs := l.gateway(); l.live == nil || runs && !l.ownRoutes() || len(l.everything()) == len(l.readers) {
+		return nil
+	}
+	for _, ref := range l.live.refs() {
+		if _, there := l.at(ref); !there {
+			out = append(out, runtime.Replica{
+				Agent: ref.Agent, Name: ref.Replica, Generation: ref.Generation, State: runtime.Gone,
+				Detail: "its container was removed, and not by flisk; flisk up makes another",
+			})
+		}
+	}
+	return out
 }
 
 // volumePlace is where the volume is, for people.
@@ -259,6 +280,8 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 		return r, err
 	case ready && r.Serving:
 		r.State = runtime.Ready
+	case ready && len(l.gateways) == 0:
+		r.State, r.Detail = runtime.Waiting, "it is ready, and gets no requests, because there is no gateway; flisk up brings it back"
 	case ready:
 		r.State, r.Detail = runtime.Waiting, "it is ready, and gets no requests: an up goes on right now, or was killed; flisk up finishes it"
 	case c.RestartCount > 0:
@@ -272,15 +295,24 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 // loopDetail says of an agent that exits again and again how it does, with the
 // last line that it wrote.
 func (d *Driver) loopDetail(ctx context.Context, e *engine, c seen) string {
-	times := "once"
-	if c.RestartCount > 1 {
-		times = fmt.Sprintf("%d times in a row", c.RestartCount)
-	}
-	text := fmt.Sprintf("it ended (%s), %s; the engine starts it again", exitOf(c.State.ExitCode), times)
+	text := loopText(c.State, c.RestartCount)
 	if lines := lastLines(ctx, e, c.ID, 1); len(lines) > 0 {
 		text += fmt.Sprintf("; the last that it wrote: %q", lines[0])
 	}
 	return text
+}
+
+// loopText says how an agent ends: how the last time went is known as long as the
+// engine has not started it again, which makes the code 0.
+func loopText(state *container.State, restarts int) string {
+	times := "once"
+	if restarts > 1 {
+		times = fmt.Sprintf("%d times in a row", restarts)
+	}
+	if !state.Restarting {
+		return fmt.Sprintf("it ended, %s; the engine has started it again", times)
+	}
+	return fmt.Sprintf("it ended (%s), %s; the engine starts it again", exitOf(state.ExitCode), times)
 }
 
 // exitOf is how a container's process ended. The engine has one number for both
@@ -358,16 +390,7 @@ func (d *Driver) refuseOther(l look) error {
 	if dir == "" || !slices.ContainsFunc(l.everything(), seen.runs) {
 		return nil
 	}
-	theirs, err := os.Stat(dir)
-	if err != nil {
-		return nil
-	}
-	if mine, err := os.Stat(d.o.Stack.Dir); err == nil && os.SameFile(mine, theirs) {
-		return nil
-	}
-	return fault.New(fault.Environment,
-		fmt.Sprintf("run this one beside it, with conversations of its own: flisk up --instance NAME; or stop the other: %s", d.downOf(dir)),
-		"this project (id %s) runs from another directory, %q", d.o.Stack.ID, dir)
+	return runtime.RefuseOther(d.o.Stack, dir)
 }
 
 // namedSettings are the settings of an agent as people know them, from what its

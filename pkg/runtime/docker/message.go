@@ -50,7 +50,7 @@ func readMessages(r io.Reader, w io.Writer) (id string, err error) {
 		case errors.Is(err, io.EOF):
 			return id, nil
 		case err != nil:
-			return "", fmt.Errorf("the engine's answer breaks off: %w", err)
+			return "", err
 		}
 		if err := m.err(); err != nil {
 			return "", err

@@ -131,6 +131,7 @@ type volumeRef struct {
 	name     string
 	project  string // whose volume it must be
 	external bool   // declared as made elsewhere
+	nameless bool   // the engine named it, for a container of the project: it has no label
 }
 
 // removeVolume removes a volume with all its data: a volume of the project, by
@@ -154,7 +155,8 @@ func (e *engine) removeVolume(ctx context.Context, ref volumeRef) error {
 		if v.Name != ref.name {
 			continue // the filter takes parts of names
 		}
-		if ref.project == "" || v.Labels[labelProject] != ref.project {
+		mine := v.Labels[labelProject] == ref.project || ref.nameless && isNameless(ref.name) && v.Labels[labelProject] == ""
+		if ref.project == "" || !mine {
 			return notOurs(ref.name)
 		}
 		if err := e.api.VolumeRemove(ctx, ref.name, false); err != nil && !errdefs.IsNotFound(err) {

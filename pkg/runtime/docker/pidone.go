@@ -49,11 +49,13 @@ func (a *apply) imageCommand(ctx context.Context, tag string) ([]string, error) 
 	return slices.Concat(image.Config.Entrypoint, image.Config.Cmd), nil
 }
 
-// warnKilled warns of an agent that SIGTERM did not end.
-func (d *Driver) warnKilled(ref runtime.Ref) {
-	select {
-	case <-d.o.Force: // somebody wanted that
-	default:
+// warnKilled warns of an agent that SIGTERM did not end, or that something else
+// ended during its drain. That somebody wanted it is no news.
+func (d *Driver) warnKilled(ref runtime.Ref, how ending) {
+	switch how.why {
+	case byOthers:
+		d.warn(fmt.Sprintf("%s was killed during its drain, %s after it was told to stop, and not by flisk: by hand, or because memory ran out; turns that it had not committed were cut, and their clients may send them again with their keys", ref.Replica, runtime.Span(how.took)))
+	case byEngine:
 		d.warn(fmt.Sprintf("%s did not end within its grace and was killed: either its drain takes longer than it may, or SIGTERM does not reach it, because its first process is a shell, npm or the like", ref.Replica))
 	}
 }

@@ -1,10 +1,16 @@
 package docker
 
 import (
+	"net/http"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
 )
 
 func TestC11_DeafFirstProcess(t *testing.T) {
@@ -35,20 +41,90 @@ func TestC11_DeafFirstProcess(t *testing.T) {
 	}
 }
 
-// A kill that somebody wanted is no news.
-func TestC11_KilledAtTheEndOfItsGrace(t *testing.T) {
+// A kill that somebody wanted is no news; of any other the warning says who it
+// was.
+func TestC11_KilledDuringItsStop(t *testing.T) {
 	t.Parallel()
-	var said []string
-	force := make(chan struct{})
-	d := &Driver{warned: &warnings{told: map[string]bool{}}, o: Options{Force: force, Warn: func(text string) { said = append(said, text) }}}
-	ref := runtime.Ref{Agent: "bot", Replica: "bot-1", Generation: 1}
-	d.warnKilled(ref)
-	if len(said) != 1 || !strings.Contains(said[0], "bot-1 did not end within its grace") {
-		t.Errorf("it said %q", said)
+	killed := runtime.Exit{Code: -1, Signal: syscall.SIGKILL}
+	for name, c := range map[string]struct {
+		how           ending
+		detail, warns string
+	}{
+		"by itself":  {ending{runtime.Exit{}, time.Second, nobody}, "exit code 0 after 1.0 s", ""},
+		"by force":   {ending{killed, time.Second, byForce}, "killed after 1.0 s", ""},
+		"its grace":  {ending{killed, 30 * time.Second, byEngine}, "killed after 30.0 s", "bot-1 did not end within its grace"},
+		"by another": {ending{killed, time.Second, byOthers}, "killed by something else than flisk after 1.0 s", "bot-1 was killed during its drain, 1.0 s after"},
+	} {
+		said := ""
+		d := &Driver{warned: &warnings{told: map[string]bool{}}, o: Options{Warn: func(text string) { said += text }}}
+		d.warnKilled(runtime.Ref{Agent: "bot", Replica: "bot-1", Generation: 1}, c.how)
+		if !strings.HasPrefix(said, c.warns) || c.warns == "" && said != "" || !strings.HasPrefix(c.how.String(), c.detail) {
+			t.Errorf("%s: it warned %q, and the step says %q", name, said, c.how)
+		}
 	}
-	close(force)
-	d.warnKilled(runtime.Ref{Agent: "bot", Replica: "bot-2"})
-	if len(said) != 1 {
-		t.Errorf("it said %q", said)
+}
+
+// TestKilledDuringItsDrain: an old agent that somebody kills while it finishes its
+// last turn is not said to be deaf to SIGTERM, and its client's turn is not lost.
+func TestKilledDuringItsDrain(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, p *runtimetest.Project) {
+		p.Up()
+		old := p.Replica()
+		if err := syscall.Kill(old.PID, 0); err != nil {
+			t.Skipf("the engine's processes are not to be killed from here: %v", err)
+		}
+		cut := make(chan runtimetest.Answer, 1)
+		go func() { cut <- p.Turn("bot", "s1", "k1", "5s") }()
+		runtimetest.Eventually(t, "the turn to begin", func() bool { return logged(t, p, "a turn of 5s begins") })
+		var said strings.Builder
+		d := driverOf(p)
+		d.o.Warn = func(text string) { said.WriteString(text) }
+		report := make(chan runtime.Report, 1)
+		go func() {
+			r, err := d.Restart(t.Context(), "", p.P)
+			if err != nil {
+				t.Error(err)
+			}
+			report <- r
+		}()
+		// Only what was told to stop stays down when it is killed.
+		runtimetest.Eventually(t, "the drain to begin", func() bool { return logged(t, p, "draining") })
+		if err := syscall.Kill(old.PID, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		r := <-report
+		if len(r.Replaced) != 1 || r.Replaced[0].Exit.Signal != syscall.SIGKILL {
+			t.Errorf("the report: %+v", r)
+		}
+		if text := said.String(); !strings.Contains(text, "was killed during its drain") || strings.Contains(text, "within its grace") {
+			t.Errorf("it warned %q", text)
+		}
+		if a := <-cut; a.Status != http.StatusBadGateway {
+			t.Errorf("the client of the turn that was cut: %+v", a)
+		}
+		if a := p.Turn("bot", "s1", "k1", "5s"); a.Status != http.StatusOK || a.Turn != 1 {
+			t.Errorf("sent again with its key: %+v", a)
+		}
+	})
+}
+
+// TestHowAnAgentEnds is told as long as it is known: the engine has one code for a
+// container, and it is 0 while that runs.
+func TestHowAnAgentEnds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		state    container.State
+		restarts int
+		want     string
+	}{
+		{container.State{Restarting: true, Running: true, ExitCode: 7}, 1, "it ended (exit code 7), once; the engine starts it again"},
+		{container.State{Restarting: true, Running: true, ExitCode: 137}, 3, "it ended (signal 9 (killed)), 3 times in a row; the engine starts it again"},
+		{container.State{Running: true}, 1, "it ended, once; the engine has started it again"},
+		{container.State{Running: true}, 3, "it ended, 3 times in a row; the engine has started it again"},
+	} {
+		if got := loopText(&c.state, c.restarts); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }

@@ -12,6 +12,7 @@ type place struct {
 	traefik string // what the gateway mounts; there while it is
 	build   string // programs, named by agent, code and machine
 	logs    string // of agents' containers that were removed; survives down
+	copies  string // of volumes, each of a command that looks at one; of all projects
 	kills   string // counts what the engine does not
 	lock    string // held during every change, on any runtime
 }
@@ -22,6 +23,7 @@ func placeOf(home string, s stack.Stack) place {
 		traefik: filepath.Join(home, "traefik", key),
 		build:   filepath.Join(home, "build", key+".docker"),
 		logs:    filepath.Join(home, "logs", key+".docker"),
+		copies:  filepath.Join(home, "copies"),
 		kills:   filepath.Join(home, "projects", key+".kills"),
 		lock:    filepath.Join(home, "projects", key+".lock"),
 	}

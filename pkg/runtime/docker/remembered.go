@@ -4,29 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"io/fs"
 	"slices"
-	"strings"
 
-	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/fault"
-	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime/memory"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
 func (d *Driver) memory() memory.File {
 	return memory.Of(d.o.Home, d.o.Stack.ID, d.o.Stack.Instance)
-}
-
-// rememberedVolume is the name of a project's volume, or the one that init gives
-// it when nothing is remembered: nothing ran yet then, so there is none to miss.
-func rememberedVolume(o Options) string {
-	known, err := memory.Of(o.Home, o.Stack.ID, o.Stack.Instance).Read()
-	if v := known.Volumes[runtimeName]; err == nil && v.Name != "" {
-		return v.Name
-	}
-	return stack.InstanceVolume(project.VolumeName(o.Stack.Name, o.Stack.ID), o.Stack.Instance)
 }
 
 // volumeState is what is known of the volume before anything is started.
@@ -37,9 +24,23 @@ type volumeState struct {
 	without []string // agents that have sessions, are not in the stack, and need not be
 }
 
+// CheckVolume refuses the volume that Up would refuse, and changes nothing.
+func (d *Driver) CheckVolume(ctx context.Context) error {
+	l, err := d.look(ctx)
+	if err != nil {
+		return err
+	}
+	loaded, err := d.load(ctx)
+	if err != nil {
+		return nil // what is wrong there is not about the volume
+	}
+	_, err = d.checkVolume(ctx, l, loaded.external(d.o.Stack.Volume.Name))
+	return err
+}
+
 // checkVolume refuses a volume that is not the one that the project had: another
-// name, another engine, none where there was one, somebody else's that nobody
-// declared external. It changes nothing.
+// name, another engine, none where there was one, one that was made again or
+// emptied, somebody else's that nobody declared external. It changes nothing.
 func (d *Driver) checkVolume(ctx context.Context, l look, external bool) (volumeState, error) {
 	known, err := d.memory().Read()
 	if err != nil {
@@ -54,123 +55,110 @@ func (d *Driver) checkVolume(ctx context.Context, l look, external bool) (volume
 	case !errors.Is(err, errNotFound):
 		return state, err
 	}
+	foreign := state.exists && !external && !d.ours(v.Labels)
 	was, has := known.Volumes[runtimeName]
 	if !has {
-		if state.exists && !external && !d.ours(v.Labels) {
+		if foreign {
 			return state, notOurs(name)
 		}
 		return state, nil
 	}
-	giveUp := "; to begin with an empty one instead, remove " + d.memory().Path()
+	if err := d.memory().Renamed(was, name); err != nil {
+		return state, err
+	}
 	sameEngine := was.EngineID == l.e.facts.ID
 	switch {
-	case was.Name != name:
-		return state, fault.New(fault.Environment, "name it under volumes in flisk.yaml again"+giveUp,
-			"the project's conversations are in volume %q, and flisk.yaml names %q", was.Name, name)
 	case !state.exists && !sameEngine:
-		return state, fault.New(fault.Environment, "use that engine again (DOCKER_HOST, or docker context use), or take them along with flisk sessions export and import"+giveUp,
+		return state, fault.New(fault.Environment, "use that engine again (DOCKER_HOST, or docker context use), or take them along with flisk sessions export and import; to begin without them instead, remove "+d.memory().Path(),
 			"the project's conversations are in volume %q of another Docker engine (%s) than the one at %s", name, was.Engine, l.e.endpoint.Host)
 	case !state.exists:
-		return state, fault.New(fault.Environment, "put it back from a backup"+giveUp,
-			"the volume with the project's conversations is gone: %q", name)
+		return state, d.memory().Gone(name)
+	case foreign:
+		return state, fault.New(fault.Environment,
+			fmt.Sprintf("put the right one back from a backup; to begin without them instead: docker volume rm %s, then flisk down --volumes", name),
+			"the volume %q is not the one with the project's conversations: %s", name, d.whose(v.Labels))
+	}
+	remedy := "put the right one back from a backup"
+	if !sameEngine { // it may be the same one, set up anew on its old data
+		remedy = "use the engine that has the right one (DOCKER_HOST, or docker context use)"
+	}
+	if err := d.mustBe(ctx, l, was, remedy); err != nil {
+		return state, err
 	}
 	state.id = was.ID
-	if !sameEngine {
-		// Another engine that has a volume of this name: it may be the same engine,
-		// set up anew on its old data.
-		if err := d.mustBeVolume(ctx, was.ID); err != nil {
-			return state, err
-		}
-	}
 	state.without, err = d.checkAgents(ctx, was)
 	return state, err
 }
 
-// mustBeVolume refuses a volume with another id.
-func (d *Driver) mustBeVolume(ctx context.Context, want string) error {
-	return d.ReadVolume(ctx, func(dir string) error {
-		id, err := checkpoint.VolumeID(dir)
-		if err == nil && id != want {
-			err = fault.New(fault.Environment, "use the engine that has the right one; to begin with this one instead, remove "+d.memory().Path(),
-				"%q is another volume (%s) than the one with the project's conversations (%s)", d.o.Stack.Volume.Name, id, want)
-		}
+// mustBe refuses a volume that does not say that it is the one that was. Where
+// nothing can look at it yet, its agents will: they are told its id.
+func (d *Driver) mustBe(ctx context.Context, l look, was memory.Volume, remedy string) error {
+	id, err := d.liveID(ctx, l)
+	switch {
+	case errors.Is(err, errNoImage):
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return d.memory().Gone(d.o.Stack.Volume.Name)
+	case err != nil:
 		return err
-	})
+	}
+	return d.memory().Other(was, d.o.Stack.Volume.Name, id, remedy)
 }
 
-// checkAgents refuses to go on without an agent that has sessions, unless it was
-// accepted now or earlier. It returns the agents that it goes on without: a name
-// that is back is not among them, and is asked about when it goes again. An agent
-// that was renamed looks like one that was removed and another that was added:
-// its conversations would be forgotten without a word.
-func (d *Driver) checkAgents(ctx context.Context, was memory.Volume) (without []string, err error) {
-	var absent []string
-	for _, name := range was.Agents {
-		if !slices.ContainsFunc(d.o.Stack.Agents, func(a stack.Agent) bool { return a.Name == name }) {
-			absent = append(absent, name)
-		}
+// liveID is the id that the volume has now: as an agent's container sees it, which
+// is the cheapest way.
+func (d *Driver) liveID(ctx context.Context, l look) (id string, err error) {
+	for _, c := range l.agents {
+		if id, err := d.volumeID(ctx, l.e, c.ID); err == nil {
+			return id, nil
+		} // it may have been removed just now
 	}
-	if len(absent) == 0 {
-		return nil, nil // looking into the volume takes a container
-	}
-	var missed []string
-	err = d.ReadVolume(ctx, func(dir string) error {
-		for _, name := range absent {
-			n, err := countSessions(ctx, dir, name)
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				continue
-			}
-			without = append(without, name)
-			if !slices.Contains(was.Without, name) {
-				missed = append(missed, fmt.Sprintf("%s of agent %q", sessions(n), name))
-			}
-		}
-		return nil
+	err = d.looking(ctx, l.e, func(container string) error {
+		id, err = d.volumeID(ctx, l.e, container)
+		return err
 	})
+	return id, err
+}
+
+// whose says of a volume that is not the project's whose it is, by its labels.
+func (d *Driver) whose(labels map[string]string) string {
+	switch id, compose := labels[labelProject], labels[composeProject]; {
+	case id == d.o.Stack.ID && labels[labelInstance] == "":
+		return "it is of this project, without --instance"
+	case id == d.o.Stack.ID:
+		return fmt.Sprintf("it is of the instance %q of this project", labels[labelInstance])
+	case id != "":
+		return fmt.Sprintf("it is of another flisk project, with id %s", id)
+	case compose != "":
+		return fmt.Sprintf("it is of the Compose project %q", compose)
+	}
+	return "it has no label of any project, so it was not made by flisk"
+}
+
+// checkAgents are the agents that the project goes on without. Looking into the
+// volume takes a container: those are asked about that ever wrote to it.
+func (d *Driver) checkAgents(ctx context.Context, was memory.Volume) (without []string, err error) {
+	gone := func(name string) bool {
+		return !slices.ContainsFunc(d.o.Stack.Agents, func(a stack.Agent) bool { return a.Name == name })
+	}
+	if !slices.ContainsFunc(was.Agents, gone) {
+		return nil, nil
+	}
+	found, err := d.Survey(ctx)
 	if err != nil {
 		return nil, fault.New(fault.Environment, "", "cannot use the volume %q: %w", d.o.Stack.Volume.Name, err)
 	}
-	if len(missed) == 0 || d.o.LeaveAgents {
-		return without, nil
-	}
-	return nil, fault.New(fault.Environment,
-		"put the name back into flisk.yaml; or go on without it, and leave them on the volume: flisk up --yes",
-		"the volume holds %s, and flisk.yaml names no such agent", strings.Join(missed, ", "))
-}
-
-func countSessions(ctx context.Context, volume, agent string) (n int, err error) {
-	const page = 1000
-	r, err := checkpoint.OpenReader(volume, agent)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = r.Close() }() // only a handle
-	for after := ""; ; {
-		rows, next, err := r.List(ctx, after, page)
-		n += len(rows)
-		if after = next; err != nil || after == "" {
-			return n, err
-		}
-	}
-}
-
-func sessions(n int) string {
-	if n == 1 {
-		return "1 session"
-	}
-	return fmt.Sprintf("%d sessions", n)
+	return memory.Without(found.Counts(), d.o.Stack, was.Without, d.o.LeaveAgents)
 }
 
 // remember writes down which volume the project has, once an agent has made it
 // one: container is one that has it mounted.
-func (d *Driver) remember(ctx context.Context, e *engine, state volumeState, container string) error {
+func (d *Driver) remember(ctx context.Context, l look, state volumeState, container string) error {
+	e := l.e
 	if state.id == "" {
 		var err error
 		if state.id, err = d.volumeID(ctx, e, container); err != nil {
-			return fault.New(fault.Failed, "", "cannot tell the id of the volume %q: %w", d.o.Stack.Volume.Name, err)
+			return fault.New(fault.KindOf(err), "", "cannot tell the id of the volume %q: %w", d.o.Stack.Volume.Name, err)
 		}
 	}
 	agents := slices.Clone(state.known.Volumes[runtimeName].Agents)
@@ -180,32 +168,11 @@ func (d *Driver) remember(ctx context.Context, e *engine, state volumeState, con
 	slices.Sort(agents)
 	now := state.known.Keep(runtimeName, memory.Volume{
 		Name: d.o.Stack.Volume.Name, ID: state.id, EngineID: e.facts.ID, Engine: e.endpoint.Host,
-		Agents: slices.Compact(agents), Without: state.without,
+		Agents: slices.Compact(agents), Without: state.without, Nameless: l.nameless(state.known.Volumes[runtimeName]),
 	})
 	now.Port = 0
 	if d.o.Stack.Instance != "" {
 		now.Port = d.o.Stack.Gateway.Port
 	}
 	return d.memory().Write(now)
-}
-
-// forget is for a volume that was removed on purpose.
-func (d *Driver) forget() error {
-	known, err := d.memory().Read()
-	if err != nil || len(known.Volumes) == 0 {
-		return err
-	}
-	if known = known.Forget(runtimeName); len(known.Volumes) == 0 {
-		return d.memory().Remove()
-	}
-	return d.memory().Write(known)
-}
-
-// downOf is the command that stops what runs from a directory.
-func (d *Driver) downOf(dir string) string {
-	command := fmt.Sprintf("flisk -C %q", filepath.Clean(dir))
-	if d.o.Stack.Instance != "" {
-		command += " --instance " + d.o.Stack.Instance
-	}
-	return command + " down"
 }

@@ -32,11 +32,12 @@ func (d *Driver) Retire(ctx context.Context, ref runtime.Ref) (runtime.Change, e
 		return change, d.remove(context.WithoutCancel(ctx), l.e, c)
 	}
 	change.Before = c.process()
-	if change.Exit, _, err = d.halt(ctx, l.e, c); err != nil {
+	how, err := d.halt(ctx, l.e, c)
+	if err != nil {
 		return change, err
 	}
-	if change.Exit.Signal != 0 {
-		d.warnKilled(ref)
+	if change.Exit = how.exit; how.exit.Signal != 0 {
+		d.warnKilled(ref, how)
 	}
 	ctx = context.WithoutCancel(ctx)
 	if l, err = d.look(ctx); err != nil {

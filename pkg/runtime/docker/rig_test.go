@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
+	"github.com/flisk-go/flisk/pkg/stack"
 )
 
 // program is the static program of testdata/program. On a real engine all tests
@@ -115,21 +117,23 @@ func newFake(t *testing.T, o dockertest.Options) *rig {
 	return newRig(t, fake, Endpoint{Host: fake.Host(), Why: "the test"})
 }
 
-// newReal skips the test where there is no engine, unless there must be one.
+// newReal needs an engine, and on it the image of the gateway.
 func newReal(t *testing.T) *rig {
 	t.Helper()
 	endpoint, err := Resolve(Surroundings{os.Getenv, os.Getenv("HOME")})
-	if err == nil {
-		var e *engine
-		if e, err = connect(t.Context(), endpoint, ""); err == nil {
-			_ = e.close() // it was only a question
-		}
+	if err != nil {
+		dockertest.Missing(t, err)
 	}
-	switch {
-	case err != nil && os.Getenv("FLISK_TEST_DOCKER") == "1":
-		t.Fatalf("FLISK_TEST_DOCKER=1, and there is no Docker engine: %v", err)
-	case err != nil:
-		t.Skipf("no Docker engine (FLISK_TEST_DOCKER=1 makes that a failure): %v", err)
+	e, err := connect(t.Context(), endpoint, "")
+	if err != nil {
+		dockertest.Missing(t, err)
+	}
+	_, ok, err := e.inspectImage(t.Context(), stack.GatewayImage)
+	if err = errors.Join(err, e.close()); err == nil && !ok { // it was only a question
+		err = fmt.Errorf("the Docker engine has no image %s", stack.GatewayImage)
+	}
+	if err != nil {
+		dockertest.Missing(t, err)
 	}
 	return newRig(t, nil, endpoint)
 }

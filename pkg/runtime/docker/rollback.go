@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"time"
+
+	"github.com/flisk-go/flisk/pkg/runtime"
 )
 
 // rollbackGrace is how long a container that never got a request may take to stop.
@@ -16,7 +18,7 @@ const rollbackGrace = 5 * time.Second
 // back, and the next run finishes what this one began.
 func (a *apply) rollBack(ctx context.Context) error {
 	for ref, o := range a.started { // nobody waited for it
-		o.end("given up after "+span(time.Since(o.began)), nil)
+		o.end("given up after "+runtime.Span(time.Since(o.began)), nil)
 		delete(a.started, ref)
 	}
 	if a.committed {
@@ -82,7 +84,7 @@ func (a *apply) undo(ctx context.Context, c seen) error {
 	defer timer.Stop()
 	began := time.Now()
 	code, err := a.e.stopContainer(ctx, c.ID, force)
-	end(exitOf(code).String()+" after "+span(time.Since(began)), err)
+	end(exitOf(code).String()+" after "+runtime.Span(time.Since(began)), err)
 	if err != nil {
 		return err
 	}

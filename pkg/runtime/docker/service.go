@@ -10,6 +10,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/stack/composefile"
 )
 
@@ -20,8 +21,10 @@ func (a *apply) pull(ctx context.Context, s composefile.Service) error {
 	}
 	end := a.p.Begin("pull " + s.Image)
 	began := time.Now()
-	_, err := a.e.pullMissing(ctx, s.Image, a.p.Output())
-	end(span(time.Since(began)), err)
+	who, err := a.d.logins().at(ctx, s.Image)
+	a.d.warnLogin(err)
+	_, err = a.e.pullMissing(ctx, s.Image, who, a.p.Output())
+	end(runtime.Span(time.Since(began)), err)
 	return err
 }
 
@@ -42,7 +45,7 @@ func (a *apply) startService(ctx context.Context, w wanted) error {
 	if err == nil {
 		err = a.runService(ctx, w, a.made[w.Name])
 	}
-	end(span(time.Since(began)), err)
+	end(runtime.Span(time.Since(began)), err)
 	return err
 }
 
@@ -63,6 +66,9 @@ func (a *apply) makeService(ctx context.Context, w wanted) error {
 	if err != nil {
 		return err
 	}
+	if err := a.mountImageVolumes(ctx, w, &spec); err != nil {
+		return err
+	}
 	a.made[w.Name], err = a.create(ctx, spec)
 	return err
 }
@@ -72,7 +78,7 @@ func (d *Driver) serviceName(service string) string { return d.baseName(service)
 
 func (a *apply) runService(ctx context.Context, w wanted, id string) error {
 	if err := a.e.startContainer(ctx, id); err != nil {
-		return fault.New(fault.Failed, "see compose.override.yaml", "service %s does not start: %w", w.Name, err)
+		return fault.New(fault.KindOf(err), "see compose.override.yaml", "service %s does not start: %w", w.Name, err)
 	}
 	for within := time.Now().Add(a.d.o.ReadyTimeout); ; {
 		c, err := a.e.inspectContainer(ctx, id)
@@ -115,7 +121,7 @@ func (a *apply) stopService(ctx context.Context, name string) error {
 	}
 	end := a.p.Begin("stop service " + name)
 	var errs []error
-	detail := ""
+	var how ending
 	for _, c := range a.course.look.services {
 		if c.service() != name {
 			continue
@@ -124,16 +130,16 @@ func (a *apply) stopService(ctx context.Context, name string) error {
 		switch {
 		case c.runs() && i >= 0:
 			a.paused = append(a.paused, c)
-			_, detail, err = a.d.stopped(ctx, a.e, c.ID)
+			how, err = a.d.stopped(ctx, a.e, c)
 		case c.runs():
-			_, detail, err = a.d.halt(ctx, a.e, c)
+			how, err = a.d.halt(ctx, a.e, c)
 		case i < 0:
 			err = a.e.removeContainer(context.WithoutCancel(ctx), c.ID)
 		}
 		errs = append(errs, err)
 	}
 	err := errors.Join(errs...)
-	end(detail, err)
+	end(how.String(), err)
 	return err
 }
 

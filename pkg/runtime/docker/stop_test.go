@@ -16,7 +16,8 @@ import (
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
-// TestC11_IdleDown: an idle agent exits 0 in well under its grace.
+// TestC11_IdleDown: an idle agent exits 0 at once. The case gives a down two
+// seconds; what the machine does besides may make it five times that.
 func TestC11_IdleDown(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {
@@ -24,10 +25,11 @@ func TestC11_IdleDown(t *testing.T) {
 		began := time.Now()
 		p.Down()
 		took := time.Since(began)
-		if took > 10*time.Second || !strings.Contains(p.P.String(), "end stop bot-1: exit code 0") {
+		const limit, deadlines = 2 * time.Second, 5
+		if took > limit*deadlines || !strings.Contains(p.P.String(), "end stop bot-1: exit code 0") {
 			t.Errorf("down took %s:\n%s", took, p.P)
 		}
-		t.Logf("an idle down took %d ms", took.Milliseconds())
+		t.Logf("C11: an idle down took %d ms (at most %s)", took.Milliseconds(), limit)
 	})
 }
 

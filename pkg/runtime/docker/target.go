@@ -149,13 +149,13 @@ func (d *Driver) wantedAgent(service composefile.Service, a stack.Agent, volumeI
 			env[name] = value
 		}
 	}
-	set(withoutFlisk(vars))
+	set(runtime.WithoutFlisk(vars))
 	for name, value := range service.Environment {
 		if value != nil {
 			env[name] = *value
 		}
 	}
-	set(withoutFlisk(a.Env))
+	set(runtime.WithoutFlisk(a.Env))
 	set(composefile.AgentEnv(d.o.Stack, a).Encode()) // an override must not lie to an agent about its surroundings
 	if d.o.Stack.Verify != "" {
 		env["FLISK_VERIFY"] = d.o.Stack.Verify
@@ -293,12 +293,6 @@ func settingsOf(env turn.Env, environ map[string]string) []runtime.Setting {
 		out = append(out, runtime.Setting{Name: name, Value: hex.EncodeToString(sum[:6]), Secret: true})
 	}
 	return out
-}
-
-// withoutFlisk leaves out what would tell an agent about other surroundings
-// than its own.
-func withoutFlisk(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "FLISK_") })
 }
 
 func (t target) desired() runtime.Desired {

@@ -4,32 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
-	"syscall"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/claim"
-	"github.com/flisk-go/flisk/pkg/stack"
 )
 
 // Up implements runtime.Driver. Everything that can be known to be wrong is
 // said before anything is stopped or started.
 func (d *Driver) Up(ctx context.Context, p runtime.Progress) (runtime.Report, error) {
-	return d.converge(ctx, p, runtime.OpUp)
+	return runtime.Converge(ctx, d.o.Stack, "", func([]string) (runtime.Report, error) {
+		return d.converge(ctx, p, runtime.OpUp, nil)
+	})
 }
 
 // Restart implements runtime.Driver.
 func (d *Driver) Restart(ctx context.Context, agent string, p runtime.Progress) (runtime.Report, error) {
-	if agent == "" {
-		return d.converge(ctx, p, runtime.OpRestart)
-	}
-	if err := d.knows([]string{agent}); err != nil {
-		return runtime.Report{}, err
-	}
-	return d.converge(ctx, p, runtime.OpRestart, agent)
+	return runtime.Converge(ctx, d.o.Stack, agent, func(agents []string) (runtime.Report, error) {
+		return d.converge(ctx, p, runtime.OpRestart, agents)
+	})
 }
 
 // Plan implements runtime.Driver. What Up would refuse before it does anything
@@ -46,7 +40,7 @@ func (d *Driver) Plan(ctx context.Context, op runtime.Op, agents ...string) (run
 		observed, err := d.observed(ctx, l)
 		return runtime.NewPlan(runtime.Desired{}, observed, op), err
 	}
-	if err := d.knows(agents); err != nil {
+	if err := runtime.Knows(d.o.Stack, agents); err != nil {
 		return nil, err
 	}
 	c, err := d.prepare(ctx, l)
@@ -56,30 +50,8 @@ func (d *Driver) Plan(ctx context.Context, op runtime.Op, agents ...string) (run
 	return c.plan(op, agents), nil
 }
 
-// knows refuses agents that are not in the stack.
-func (d *Driver) knows(agents []string) error {
-	for _, agent := range agents {
-		if !slices.ContainsFunc(d.o.Stack.Agents, func(a stack.Agent) bool { return a.Name == agent }) {
-			return fault.New(fault.Usage, "", "the project has no agent %q", agent)
-		}
-	}
-	return nil
-}
-
-// converge is Up or Restart.
-func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op, agents ...string) (runtime.Report, error) {
-	report, err := d.doConverge(ctx, p, op, agents)
-	if err != nil && ctx.Err() != nil && fault.KindOf(err) != fault.Interrupted {
-		err = runtime.Interrupted(ctx, err, runtime.WayBack{}) // before it started anything
-	}
-	return report, err
-}
-
-// maxTries bounds how often up begins again because somebody writes the source
-// while it is built.
-const maxTries = 3
-
-func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.Op, agents []string) (report runtime.Report, err error) {
+// converge is Up or Restart, of some agents or of all.
+func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op, agents []string) (report runtime.Report, err error) {
 	report = runtime.Report{Volume: d.o.Stack.Volume.Name}
 	l, release, err := d.begin(ctx, p)
 	if err != nil {
@@ -100,9 +72,8 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 		a := newApply(c, p)
 		a.restless = d.o.Restless && tries > 1
 		err = a.run(ctx, plan)
-		if errors.Is(err, errSourceChanged) && tries < maxTries {
-			// Builds come first, so nothing was started yet. The next try is to know
-			// the names of images as they were.
+		if runtime.TryAgain(err, tries) {
+			// The next try is to know the names of images as they were.
 			if err := a.restoreImages(context.WithoutCancel(ctx)); err != nil {
 				return report, err
 			}
@@ -113,40 +84,27 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 		}
 		report.Created = a.volumeMade
 		if err != nil {
-			return report, a.giveUp(ctx, err)
+			undone := a.rollBack(ctx)
+			return report, runtime.GivenUp(ctx, err, runtime.WayBack{Closed: a.committed, Err: undone})
 		}
-		report.Changed, report.Replaced = plan.Changes(), a.replaced
+		report.Changed, report.Replaced, report.Filled = plan.Changes(), a.replaced, runtime.Filled(plan, c.running())
 		return report, nil
 	}
 }
 
-// giveUp takes back what a plan did that failed with err, and says how that went.
-func (a *apply) giveUp(ctx context.Context, err error) error {
-	undone := a.rollBack(ctx)
-	if ctx.Err() != nil {
-		return runtime.Interrupted(ctx, err, runtime.WayBack{Closed: a.committed, Err: undone})
-	}
-	return errors.Join(err, undone)
-}
-
-// begin is how every change begins: alone, with a look at what there is, which
-// must not be another copy's. The caller releases what it holds.
+// begin is how every change begins; what runs must not be another copy's.
 func (d *Driver) begin(ctx context.Context, p runtime.Progress) (l look, release func(), err error) {
-	if release, err = claim.Project(ctx, d.place.lock, p); err != nil {
-		return l, nil, err
-	}
-	if l, err = d.look(ctx); err == nil {
-		d.warn(l.e.warnings...)
-		err = d.refuseOther(l)
-	}
-	if err == nil {
-		err = d.removeReaders(ctx, l)
-	}
-	if err != nil {
-		release()
-		return l, nil, err
-	}
-	return l, release, nil
+	return claim.Change(ctx, d.place.lock, p, func() (look, error) {
+		l, err := d.look(ctx)
+		if err == nil {
+			d.warn(l.e.warnings...)
+			err = d.refuseOther(l)
+		}
+		if err == nil {
+			err = d.removeReaders(ctx, l)
+		}
+		return l, err
+	})
 }
 
 // course is what an up has to know before it does anything.
@@ -238,23 +196,24 @@ func (t target) missing(ctx context.Context, e *engine) (map[string]bool, error)
 // plan is that of OpUp or OpRestart. A container that has stopped and does not
 // come back by itself is cleared away: its place is then empty like any other.
 func (c course) plan(op runtime.Op, agents []string) runtime.Plan {
-	observed := c.observed
-	observed.Replicas = nil
 	var stops runtime.Plan
-	for _, r := range c.observed.Replicas {
-		at, ok := c.look.at(runtime.Ref{Agent: r.Agent, Replica: r.Name, Generation: r.Generation})
-		if !ok || at.runs() {
-			observed.Replicas = append(observed.Replicas, r)
-			continue
+	for _, agent := range c.look.agents {
+		if !agent.runs() {
+			stops = append(stops, runtime.Step{Do: runtime.Stop, Agent: agent.Agent, Replica: agent.Replica, Generation: agent.Generation, Cause: "its container has stopped"})
 		}
-		stops = append(stops, runtime.Step{Do: runtime.Stop, Agent: r.Agent, Replica: r.Name, Generation: r.Generation, Cause: "its container has stopped"})
 	}
-	plan := runtime.NewPlan(c.target.desired(), observed, op, agents...)
-	builds := 0 // come first: one that fails stops nothing, and may be tried again
-	for builds < len(plan) && plan[builds].Do == runtime.Build {
-		builds++
-	}
-	return slices.Concat(plan[:builds], c.pulls(plan), stops, plan[builds:])
+	plan := runtime.NewPlan(c.target.desired(), c.running(), op, agents...)
+	return plan.AfterBuilds(c.pulls(plan), stops)
+}
+
+// running is what is observed without the agents' containers that have stopped.
+func (c course) running() runtime.Observed {
+	observed := c.observed
+	observed.Replicas = slices.DeleteFunc(slices.Clone(observed.Replicas), func(r runtime.Replica) bool {
+		at, ok := c.look.at(runtime.Ref{Agent: r.Agent, Replica: r.Name, Generation: r.Generation})
+		return !ok || !at.runs()
+	})
+	return observed
 }
 
 // pulls get the images that a plan needs and the engine does not have.
@@ -276,13 +235,7 @@ func (c course) pulls(plan runtime.Plan) runtime.Plan {
 	return pulls
 }
 
-// maxPort is the highest TCP port.
-const maxPort = 1<<16 - 1
-
-// onItsPort is the driver with the port that its stack has. For the project
-// itself that is what flisk.yaml says. An instance stays where it runs, else
-// goes back to where it was, else takes the project's port; where somebody else
-// has that, the next one that is free.
+// onItsPort is the driver with the port that its stack has.
 func (d *Driver) onItsPort(l look) (*Driver, error) {
 	if d.o.Stack.Instance == "" {
 		return d, nil
@@ -291,28 +244,11 @@ func (d *Driver) onItsPort(l look) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	on := &Driver{o: d.o, place: d.place, engine: l.e, warned: d.warned}
-	if known.Port != 0 {
-		on.o.Stack.Gateway.Port = known.Port
-	}
+	running := ""
 	if g, ok := l.gateway(); ok {
-		_, port, err := net.SplitHostPort(g.address())
-		if err != nil {
-			return nil, err
-		}
-		on.o.Stack.Gateway.Port, err = strconv.Atoi(port)
-		return on, err
+		running = g.address()
 	}
-	for first := on.o.Stack.Gateway.Port; on.o.Stack.Gateway.Port <= maxPort; on.o.Stack.Gateway.Port++ {
-		ln, err := net.Listen("tcp", claim.Address(on.o.Stack.Gateway))
-		if err == nil {
-			return on, ln.Close()
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			on.o.Stack.Gateway.Port = first // where that is said, and what to do
-			return on, nil
-		}
-	}
-	return nil, fault.New(fault.Environment, "set gateway.port in flisk.yaml to a lower one",
-		"there is no free port for instance %q", d.o.Stack.Instance)
+	on := &Driver{o: d.o, place: d.place, engine: l.e, warned: d.warned}
+	on.o.Stack.Gateway.Port, err = claim.InstancePort(d.o.Stack, running, known.Port)
+	return on, err
 }

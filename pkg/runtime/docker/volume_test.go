@@ -2,12 +2,15 @@ package docker
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/docker/docker/api/types/volume"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -159,8 +162,7 @@ func TestC18_AnotherEngine(t *testing.T) {
 	p.Place = here
 }
 
-// TestC18_EmptiedVolume: a volume that was emptied or made anew is refused by the
-// agents, which are told its id.
+// TestC18_EmptiedVolume is refused before anything is started.
 func TestC18_EmptiedVolume(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{})
@@ -170,14 +172,151 @@ func TestC18_EmptiedVolume(t *testing.T) {
 	if err := os.Remove(filepath.Join(fake.VolumeDir(p.Setup.Stack.Volume.Name), "VOLUME")); err != nil {
 		t.Fatal(err)
 	}
+	fake.ResetCalls()
 	_, err := p.Driver().Up(t.Context(), p.P)
-	mustFault(t, err, fault.Failed, "bot-1 ended before it was ready")
-	if f, _ := errors.AsType[*fault.Fault](err); f == nil || !strings.Contains(f.Detail, "volume") {
-		t.Errorf("nobody says why: %+v", err)
+	mustFault(t, err, fault.Environment, "is gone or was emptied")
+	if ops := fake.Ops(); slices.Contains(ops, "ContainerStart") {
+		t.Errorf("something was started: %v", ops)
 	}
 	if c := fake.Containers(); len(c) > 0 {
 		t.Errorf("left: %+v", c)
 	}
+}
+
+// TestC18_VolumeMadeAgain: a volume that was removed and made again under its name
+// is refused by up and by an import, which leaves it empty; and no down removes
+// what is not the project's.
+func TestC18_VolumeMadeAgain(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, p *runtimetest.Project) {
+		name, d, e := p.Setup.Stack.Volume.Name, driverOf(p), mustEngine(t, p)
+		makeAgain := func(labels map[string]string) {
+			t.Helper()
+			if err := e.api.VolumeRemove(t.Context(), name, false); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.api.VolumeCreate(t.Context(), volume.CreateOptions{Name: name, Labels: labels}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused := func(parts ...string) {
+			t.Helper()
+			_, err := d.Up(t.Context(), p.P)
+			mustFault(t, err, fault.Environment, parts...)
+			mustFault(t, d.CheckVolume(t.Context()), fault.Environment, parts...)
+			_, err = d.ChangeVolume(t.Context(), p.P, Command{Args: []string{"import"}, Stdout: io.Discard, Stderr: io.Discard})
+			mustFault(t, err, fault.Environment, parts...)
+			if s, err := d.Survey(t.Context()); !errors.Is(err, ErrEmpty) {
+				t.Errorf("something was written to it: %+v, %v", s, err)
+			}
+		}
+		p.Up()
+		p.MustTurn("s1", "a")
+		if err := d.CheckVolume(t.Context()); err != nil {
+			t.Errorf("the right one: %v", err)
+		}
+		p.Down()
+
+		makeAgain(nil)
+		refused(name, "it has no label of any project", "not the one with the project's conversations")
+		volumes, err := d.Volumes(t.Context())
+		if err != nil || len(volumes) != 1 || !strings.Contains(volumes[0].Kept, "no label of any project") {
+			t.Errorf("the volumes are %+v, %v", volumes, err)
+		}
+		if removed, err := d.RemoveVolume(t.Context(), p.P); err != nil || len(removed) > 0 {
+			t.Errorf("removed %v, %v", removed, err)
+		}
+		refused(name, "it has no label of any project") // it is remembered
+
+		makeAgain(map[string]string{composeProject: "shop"})
+		refused(name, `it is of the Compose project "shop"`)
+
+		makeAgain(d.ourLabels()) // as plain Compose does it
+		refused(name, "is gone or was emptied")
+		if removed, err := d.RemoveVolume(t.Context(), p.P); err != nil || !slices.Equal(removed, []string{name}) {
+			t.Errorf("removed %v, %v", removed, err)
+		}
+		if report := p.Up(); !report.Created {
+			t.Errorf("up after it: %+v", report)
+		}
+	})
+}
+
+// TestC18_AnotherVolumeOfTheProject carries its label, holds other conversations,
+// and is neither used nor removed.
+func TestC18_AnotherVolumeOfTheProject(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	p.Up()
+	p.MustTurn("s1", "a")
+	p.Down()
+	at := fake.VolumeDir(p.Setup.Stack.Volume.Name)
+	if err := os.Remove(filepath.Join(at, "VOLUME")); err != nil {
+		t.Fatal(err)
+	}
+	other, _, err := checkpoint.InitVolume(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := driverOf(p)
+	_, err = d.Up(t.Context(), p.P)
+	mustFault(t, err, fault.Environment, "is another volume ("+other+")")
+	volumes, err := d.Volumes(t.Context())
+	if err != nil || len(volumes) != 1 || !strings.Contains(volumes[0].Kept, "it is another one ("+other+")") {
+		t.Errorf("the volumes are %+v, %v", volumes, err)
+	}
+	if removed, err := d.RemoveVolume(t.Context(), p.P); err != nil || len(removed) > 0 {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+}
+
+// TestC17_Survey: counting and naming sessions copies nothing, and a look at one
+// session copies no other one. What a killed flisk left goes with the next copy.
+func TestC17_Survey(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, p *runtimetest.Project) {
+		d := driverOf(p)
+		if _, err := d.Survey(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("without a volume: %v", err)
+		}
+		p.Up()
+		p.MustTurn("s1", "a")
+		p.MustTurn("s2", "a")
+		found, err := d.Survey(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ids := found.Sessions["bot"]; found.Count() != 2 || !slices.Contains(ids, "s1") || !slices.Contains(ids, "s2") {
+			t.Errorf("the sessions are %v", found.Sessions)
+		}
+		if _, err := os.Stat(d.place.copies); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("something was copied: %v", err)
+		}
+		left := filepath.Join(d.place.copies, "left")
+		if err := os.MkdirAll(left, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err = d.ReadFiles(t.Context(), checkpoint.SessionFiles("bot", "s1"), func(dir string) error {
+			r, err := checkpoint.OpenReader(dir, "bot")
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if v, err := r.View(t.Context(), "s1"); err != nil || v.Turn != 1 {
+				t.Errorf("the session: %+v, %v", v, err)
+			}
+			if n, err := checkpoint.CountSessions(dir); err != nil || n != 1 {
+				t.Errorf("%d sessions were copied, %v", n, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if dirs, err := os.ReadDir(d.place.copies); err != nil || len(dirs) > 0 {
+			t.Errorf("left: %v, %v", dirs, err)
+		}
+	})
 }
 
 func TestC18_ComposeProjectNameCountsForNothing(t *testing.T) {

@@ -49,6 +49,10 @@ type Volume struct {
 	// the volume itself cannot be asked as easily.
 	Agents []string `json:"agents,omitempty"`
 
+	// Nameless are volumes that an engine named itself, by service and place
+	// ("db:/data"): nothing on the engine says that they are the project's.
+	Nameless map[string]string `json:"nameless,omitempty"`
+
 	// Without are agents that have sessions on the volume, are not in the stack,
 	// and need not be: somebody said so.
 	Without []string `json:"without_agents,omitempty"`
@@ -165,20 +169,20 @@ func (f File) replace(data []byte) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Forget returns p without a runtime's volume. Where that ran last, nothing is
-// remembered to have.
-func (p Project) Forget(runtime string) Project {
-	volumes := map[string]Volume{}
-	for name, v := range p.Volumes {
-		if name != runtime {
-			volumes[name] = v
-		}
+// Forget is for a runtime's volume that was removed on purpose. Where that ran
+// last, nothing is remembered to have.
+func (f File) Forget(runtime string) error {
+	p, err := f.Read()
+	if err != nil {
+		return err
 	}
-	p.Volumes = volumes
+	if delete(p.Volumes, runtime); len(p.Volumes) == 0 {
+		return f.Remove()
+	}
 	if p.Runtime == runtime {
 		p.Runtime = ""
 	}
-	return p
+	return f.Write(p)
 }
 
 // Keep returns p with a runtime's volume, as the one that ran last.

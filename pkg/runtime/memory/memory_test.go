@@ -43,12 +43,22 @@ func TestMemoryIsKeptForEveryRuntime(t *testing.T) {
 	if other, err := Of(home, "0123456789ab", "second").Read(); err != nil || other.Runtime != "" {
 		t.Errorf("the instance has the project's memory: %+v, %v", other, err)
 	}
-	left := both.Forget("docker")
-	if left.Runtime != "" || len(left.Volumes) != 1 || left.Volumes["process"].ID != "1" || len(both.Volumes) != 2 {
-		t.Errorf("forgetting one runtime left %+v of %+v", left, both)
+	if err := f.Forget("docker"); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := f.Read(); err != nil || left.Runtime != "" || len(left.Volumes) != 1 || left.Volumes["process"].ID != "1" {
+		t.Errorf("forgetting one runtime left %+v, %v", left, err)
 	}
 	if entries, err := os.ReadDir(filepath.Dir(f.Path())); err != nil || len(entries) != 1 {
 		t.Errorf("writing left %v, %v", entries, err)
+	}
+	for range 2 { // the last one, and none
+		if err := f.Forget("process"); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(f.Path()); !os.IsNotExist(err) {
+		t.Errorf("nothing is remembered, and there is a file: %v", err)
 	}
 }
 

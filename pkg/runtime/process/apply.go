@@ -171,7 +171,7 @@ func (a *apply) await(ctx context.Context, ref runtime.Ref) error {
 		a.ended[ref] = true
 		a.mu.Unlock()
 	}
-	end(how+" after "+span(time.Since(began)), err)
+	end(how+" after "+runtime.Span(time.Since(began)), err)
 	return err
 }
 
@@ -240,9 +240,9 @@ func (a *apply) stop(ctx context.Context, end func(string, error), request stopR
 	close(over)
 	watch.Wait()
 
-	detail := reply.Exit + " after " + span(time.Since(began))
+	detail := reply.Exit + " after " + runtime.Span(time.Since(began))
 	if reply.Killed {
-		detail = "killed after " + span(time.Since(began)) + "; what it had not committed is lost"
+		detail = "killed after " + runtime.Span(time.Since(began)) + "; what it had not committed is lost"
 	}
 	end(detail, err)
 	if err == nil && reply.Last.PID > 0 {
@@ -318,12 +318,4 @@ func (a *apply) rollBack(ctx context.Context) error {
 		errs = append(errs, a.stopGateway(ctx))
 	}
 	return errors.Join(errs...)
-}
-
-// span is a duration as people say it.
-func span(d time.Duration) string {
-	if d < time.Second {
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	}
-	return fmt.Sprintf("%.1f s", d.Seconds())
 }

@@ -12,14 +12,10 @@ import (
 	"github.com/flisk-go/flisk/pkg/toolchain"
 )
 
-// errSourceChanged says that a program was not built from the source that its
-// name says.
-var errSourceChanged = errors.New("the source changed while it was being built")
-
 // build makes an agent's program. One that was built from the same source is
 // there already, and needs no toolchain. A program under a wrong hash would be
 // run again when the source goes back to that hash; so there is none when
-// errSourceChanged is returned, and one under another name when restless says
+// runtime.ErrSourceChanged is returned, and one under another name when restless says
 // that such a program will do.
 func (d *Driver) build(ctx context.Context, p runtime.Progress, a targetAgent, restless bool) (targetAgent, error) {
 	if _, err := os.Stat(a.binary); err == nil {
@@ -35,7 +31,7 @@ func (d *Driver) build(ctx context.Context, p runtime.Progress, a targetAgent, r
 	if err == nil {
 		a, err = d.checkSource(a, restless)
 	}
-	end(span(time.Since(began)), err)
+	end(runtime.Span(time.Since(began)), err)
 	return a, err
 }
 
@@ -51,7 +47,7 @@ func (d *Driver) checkSource(a targetAgent, restless bool) (targetAgent, error) 
 		return a, os.Rename(was, a.binary)
 	}
 	if err == nil {
-		err = errSourceChanged
+		err = runtime.ErrSourceChanged
 	}
 	return a, errors.Join(err, os.Remove(was))
 }

@@ -20,9 +20,9 @@ import (
 func (d *Driver) Examine(ctx context.Context) []runtime.Finding {
 	l, err := d.look(ctx)
 	if err != nil {
-		return []runtime.Finding{d.examineRunDir(), blocking("supervisor", err), d.examineVolume(ctx), d.examineSpace()}
+		return []runtime.Finding{d.examineRunDir(), blocking("supervisor", err), d.examineVolume(), d.examineSpace()}
 	}
-	return []runtime.Finding{d.examineRunDir(), d.examineSupervisor(l), d.examinePort(ctx, l), d.examineEnv(), d.examineVolume(ctx), d.examineSpace()}
+	return []runtime.Finding{d.examineRunDir(), d.examineSupervisor(l), d.examinePort(ctx, l), d.examineEnv(), d.examineVolume(), d.examineSpace()}
 }
 
 // blocking is an error as a finding.
@@ -125,13 +125,13 @@ func (d *Driver) examineEnv() runtime.Finding {
 	return fine("env files", "%d of them can be read", files)
 }
 
-func (d *Driver) examineVolume(ctx context.Context) runtime.Finding {
+func (d *Driver) examineVolume() runtime.Finding {
 	const subject = "volume"
 	known, err := d.remembered()
 	if err != nil {
 		return blocking(subject, err)
 	}
-	if _, err := d.checkAgents(ctx, known.Volumes[runtimeName].Without); err != nil {
+	if _, err := d.checkAgents(known); err != nil {
 		return blocking(subject, err)
 	}
 	if err := writable(d.place.volume); err != nil {

@@ -242,6 +242,9 @@ func (k *keeper) await(ctx context.Context, within time.Duration, again bool) (a
 		case <-ctx.Done():
 			return reply, context.Cause(ctx)
 		case <-over.C:
+			k.mu.Lock()
+			reply.Log = slices.Clone(k.tail) // a line is no news
+			k.mu.Unlock()
 			reply.Detail = "was not ready within " + within.String()
 			if reason != "" {
 				reply.Detail += ": " + reason

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/internal/proc"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
@@ -130,7 +131,7 @@ func TestSupervisorThatIsReplacedEnds(t *testing.T) {
 	if err := os.RemoveAll(r.place().run); err != nil {
 		t.Fatal(err)
 	}
-	r.o.Stack.Gateway.Port = freePort(t) // the old one has its port until it ends
+	r.o.Stack.Gateway.Port = porttest.Free(t) // the old one has its port until it ends
 	r.up()
 	mustBeGone(t, old)
 	if bot := r.replica(); bot.State != runtime.Ready || bot.Restarts != 0 {

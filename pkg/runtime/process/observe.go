@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
-	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/internal/proc"
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
@@ -122,25 +120,7 @@ func (d *Driver) refuseOther(l look) error {
 	if l.answer == nil {
 		return nil
 	}
-	theirs, err := os.Stat(l.answer.Serve.Dir)
-	if err != nil {
-		return nil
-	}
-	if mine, err := os.Stat(d.o.Stack.Dir); err == nil && os.SameFile(mine, theirs) {
-		return nil
-	}
-	return fault.New(fault.Environment,
-		fmt.Sprintf("run this one beside it, with conversations of its own: flisk up --instance NAME; or stop the other: %s", downOf(l.answer.Serve.Dir, d.o.Stack.Instance)),
-		"this project (id %s) runs from another directory, %q", d.o.Stack.ID, l.answer.Serve.Dir)
-}
-
-// downOf is the command that stops what runs from a directory.
-func downOf(dir, instance string) string {
-	command := fmt.Sprintf("flisk -C %q", dir)
-	if instance != "" {
-		command += " --instance " + instance
-	}
-	return command + " down"
+	return runtime.RefuseOther(d.o.Stack, l.answer.Serve.Dir)
 }
 
 // errGone says that a supervisor that had answered does not any more.

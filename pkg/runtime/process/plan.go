@@ -33,10 +33,10 @@ func (d *Driver) Plan(ctx context.Context, op runtime.Op, agents ...string) (run
 	if d, err = d.onItsPort(l); err != nil {
 		return nil, err
 	}
-	if err := d.knows(agents); err != nil {
+	if err := runtime.Knows(d.o.Stack, agents); err != nil {
 		return nil, err
 	}
-	volume, err := d.plannedVolume(ctx)
+	volume, err := d.plannedVolume()
 	if err != nil {
 		return nil, err
 	}
@@ -70,21 +70,16 @@ func (l look) plan(desired runtime.Desired, observed runtime.Observed, op runtim
 		})
 	}
 	observed.Replicas = rest
-	plan := runtime.NewPlan(desired, observed, op, agents...)
-	builds := 0 // come first: one that fails stops nothing, and may be tried again
-	for builds < len(plan) && plan[builds].Do == runtime.Build {
-		builds++
-	}
-	return slices.Concat(plan[:builds], stops, plan[builds:])
+	return runtime.NewPlan(desired, observed, op, agents...).AfterBuilds(stops)
 }
 
 // plannedVolume is the id that the volume has; "" when it is not there yet.
-func (d *Driver) plannedVolume(ctx context.Context) (string, error) {
+func (d *Driver) plannedVolume() (string, error) {
 	known, err := d.remembered()
 	if err != nil {
 		return "", err
 	}
-	if _, err := d.checkAgents(ctx, known.Volumes[runtimeName].Without); err != nil || known.Volumes[runtimeName].ID == "" {
+	if _, err := d.checkAgents(known); err != nil || known.Volumes[runtimeName].ID == "" {
 		return "", err
 	}
 	id, err := checkpoint.VolumeID(d.place.volume)

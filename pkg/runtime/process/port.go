@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/claim"
 )
 
@@ -31,7 +32,7 @@ func (d *Driver) nameProject(err error) error {
 		}
 		named := *f
 		named.Message = fmt.Sprintf("port %d is in use by the project in %q", s.Gateway.Port, s.Serve.Dir)
-		named.Hint = fmt.Sprintf("stop that (%s), or %s", downOf(s.Serve.Dir, s.Instance), claim.OtherPort)
+		named.Hint = fmt.Sprintf("stop that (%s), or %s", runtime.DownOf(s.Serve.Dir, s.Instance), claim.OtherPort)
 		return &named
 	}
 	return err

@@ -31,6 +31,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/memory"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
@@ -110,7 +111,7 @@ func New(o Options) (*Driver, error) {
 		o.ReadyTimeout = defaultReadyTimeout
 	}
 	if o.Stack.Volume.Name == "" {
-		o.Stack.Volume.Name = rememberedVolume(o)
+		o.Stack.Volume.Name = memory.Of(o.Home, o.Stack.ID, o.Stack.Instance).VolumeName(runtimeName, o.Stack)
 	}
 	p := placeOf(o.Home, o.RunBase, o.Stack)
 	if n := len(p.longestSocket()); n > maxSocketPath {

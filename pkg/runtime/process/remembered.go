@@ -7,30 +7,18 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/fault"
-	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime/memory"
-	"github.com/flisk-go/flisk/pkg/stack"
 )
-
-// rememberedVolume is the name of a project's volume, or the one that init gives
-// it when nothing is remembered: nothing ran yet then, so there is none to miss.
-func rememberedVolume(o Options) string {
-	known, err := memory.Of(o.Home, o.Stack.ID, o.Stack.Instance).Read()
-	if v := known.Volumes[runtimeName]; err == nil && v.Name != "" {
-		return v.Name
-	}
-	return stack.InstanceVolume(project.VolumeName(o.Stack.Name, o.Stack.ID), o.Stack.Instance)
-}
 
 // prepareVolume checks that the volume is the one that the project had, and that
 // it has no sessions of agents that are gone; makes it when the project never
 // had one; and returns its id. What it refuses it has not touched.
-func (d *Driver) prepareVolume(ctx context.Context) (id string, created bool, err error) {
+func (d *Driver) prepareVolume() (id string, created bool, err error) {
 	known, err := d.remembered()
 	if err != nil {
 		return "", false, err
 	}
-	without, err := d.checkAgents(ctx, known.Volumes[runtimeName].Without)
+	without, err := d.checkAgents(known)
 	if err != nil {
 		return "", false, err
 	}
@@ -60,22 +48,37 @@ func (d *Driver) remembered() (memory.Project, error) {
 }
 
 func (d *Driver) checkVolume(known memory.Volume) error {
-	giveUp := "; to begin with an empty one instead, remove " + d.memory().Path()
-	if known.Name != d.o.Stack.Volume.Name {
-		return fault.New(fault.Environment, "name it under volumes in flisk.yaml again"+giveUp,
-			"the project's conversations are in volume %q, and flisk.yaml names %q", known.Name, d.o.Stack.Volume.Name)
+	if err := d.memory().Renamed(known, d.o.Stack.Volume.Name); err != nil {
+		return err
 	}
 	id, err := checkpoint.VolumeID(d.place.volume)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fault.New(fault.Environment, "put it back from a backup"+giveUp,
-			"the volume with the project's conversations is gone or was emptied: %q", d.place.volume)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return d.memory().Gone(d.place.volume)
+	case err != nil:
+		return d.unusable(err)
 	}
-	if err != nil {
-		return fault.New(fault.Environment, "", "cannot use the volume %q: %w", d.place.volume, err)
+	return d.memory().Other(known, d.place.volume, id, "put the right one back")
+}
+
+// CheckVolume refuses the volume that Up would refuse, and changes nothing.
+func (d *Driver) CheckVolume(context.Context) error {
+	known, err := d.remembered()
+	if err == nil {
+		_, err = d.checkAgents(known)
 	}
-	if id != known.ID {
-		return fault.New(fault.Environment, "put the right one back"+giveUp,
-			"%q is another volume (%s) than the one with the project's conversations (%s)", d.place.volume, id, known.ID)
+	return err
+}
+
+// checkAgents are the agents that the project goes on without.
+func (d *Driver) checkAgents(known memory.Project) ([]string, error) {
+	counts, err := checkpoint.SessionsByAgent(d.place.volume)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, d.unusable(err)
 	}
-	return nil
+	return memory.Without(counts, d.o.Stack, known.Volumes[runtimeName].Without, d.o.LeaveAgents)
+}
+
+func (d *Driver) unusable(err error) error {
+	return fault.New(fault.Environment, "", "cannot use the volume %q: %w", d.place.volume, err)
 }

@@ -27,21 +27,29 @@ func (d *Driver) RemoveVolume(ctx context.Context, p runtime.Progress) (removed 
 	}
 	defer release()
 	if d.observed(l).Running {
-		return nil, fault.New(fault.Usage, downOf(d.o.Stack.Dir, d.o.Stack.Instance), "something of the project runs, and uses its volume")
+		return nil, fault.New(fault.Usage, runtime.DownOf(d.o.Stack.Dir, d.o.Stack.Instance), "something of the project runs, and uses its volume")
 	}
 	name := d.o.Stack.Volume.Name
 	known, err := d.memory().Read()
 	if err != nil {
 		return nil, err
 	}
-	if v, has := known.Volumes[runtimeName]; has && v.Name != name {
-		return nil, d.checkVolume(v) // flisk.yaml names another one
+	was, has := known.Volumes[runtimeName]
+	if has {
+		if err := d.memory().Renamed(was, name); err != nil {
+			return nil, err
+		}
 	}
 	switch _, err := checkpoint.VolumeID(d.place.volume); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return nil, fault.New(fault.Environment, "", "cannot remove the volume %q: %w", d.place.volume, err)
 	default:
+		if has {
+			if err := d.checkVolume(was); err != nil { // it is another one
+				return nil, err
+			}
+		}
 		removed = []string{name}
 	}
 	end := func(string, error) {}
@@ -53,7 +61,7 @@ func (d *Driver) RemoveVolume(ctx context.Context, p runtime.Progress) (removed 
 	if err != nil {
 		return nil, fault.New(fault.Environment, "flisk down --volumes goes on from there", "cannot remove all of the volume %q: %w", d.place.volume, err)
 	}
-	return removed, d.memory().Write(known.Forget(runtimeName))
+	return removed, d.memory().Forget(runtimeName)
 }
 
 // unlinkVolume takes the volume's name away first: nobody is to find half of it.

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"os"
@@ -21,6 +19,7 @@ import (
 
 	"github.com/flisk-go/flisk/pkg/internal/proc"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
 	"github.com/flisk-go/flisk/pkg/runtime/memory"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
@@ -51,7 +50,7 @@ func newRig(t *testing.T) *rig {
 	r.o = Options{
 		Stack: stack.Stack{
 			Name: "shop", ID: "9f2c41d07a3e", Dir: t.TempDir(),
-			Gateway: stack.Gateway{Bind: "127.0.0.1", Port: freePort(t)},
+			Gateway: stack.Gateway{Bind: "127.0.0.1", Port: porttest.Free(t)},
 			Agents:  []stack.Agent{testAgentSpec(t, "bot")},
 			Volume:  stack.Volume{Name: "flisk-shop-9f2c41d07a3e"},
 		},
@@ -305,22 +304,6 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("waited in vain for %s", what)
 		}
 	}
-}
-
-// freePort is one that nobody uses. It is below the range from which the kernel
-// takes the ports of connections, so none of those gets it before a gateway does.
-func freePort(t *testing.T) int {
-	t.Helper()
-	const first, n = 10_000, 20_000
-	for range 100 {
-		port := first + rand.IntN(n)
-		if ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			_ = ln.Close() // nobody connected
-			return port
-		}
-	}
-	t.Fatal("there is no free port")
-	return 0
 }
 
 // identify fails the test unless the process runs.

@@ -1,11 +1,13 @@
 package process
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/checkpoint"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
 )
@@ -32,7 +34,7 @@ func TestSuite(t *testing.T) {
 				t.Helper()
 				d, err := New(Options{
 					Stack: s.Stack, Home: s.Home, RunBase: base, Executable: self, Env: os.Environ(),
-					SourceHash: s.SourceHash, Force: s.Force, LeaveAgents: s.LeaveAgents, ReadyTimeout: 20 * time.Second,
+					SourceHash: s.SourceHash, Force: s.Force, LeaveAgents: s.LeaveAgents, ReadyTimeout: cmp.Or(s.ReadyTimeout, 20*time.Second),
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -47,6 +49,17 @@ func TestSuite(t *testing.T) {
 				}
 				if err := os.Symlink(program, path); err != nil && !os.IsExist(err) {
 					t.Fatal(err)
+				}
+			},
+			RemoveSession: func(t *testing.T, s runtimetest.Setup, agent, id string) {
+				t.Helper()
+				volume := placeOf(s.Home, base, s.Stack).volume
+				known, err := checkpoint.VolumeID(volume)
+				if err == nil {
+					_, err = checkpoint.RemoveAll(t.Context(), volume, []string{id}, checkpoint.Options{Agent: agent, ExpectVolume: known})
+				}
+				if err != nil {
+					t.Errorf("remove session %s: %v", id, err)
 				}
 			},
 			Clean: func(t *testing.T, s runtimetest.Setup) {

@@ -67,7 +67,7 @@ func (d *Driver) target(volumeID string) (target, error) {
 		t.agents = append(t.agents, targetAgent{
 			Agent: a, code: code, settings: settings, named: named(s, a, d.place.volume, volumeID, vars),
 			binary:  d.place.program(a.Name, code),
-			inherit: slices.Concat(withoutFlisk(d.o.Env), withoutFlisk(vars)),
+			inherit: slices.Concat(runtime.WithoutFlisk(d.o.Env), runtime.WithoutFlisk(vars)),
 			env:     env,
 		})
 	}
@@ -98,12 +98,6 @@ func named(s stack.Stack, a stack.Agent, place, volumeID string, vars []string) 
 		out = append(out, runtime.Setting{Name: name, Value: hashOf([]string{name, env[name]}), Secret: true})
 	}
 	return out
-}
-
-// withoutFlisk leaves out what would tell an agent about other surroundings
-// than its own.
-func withoutFlisk(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "FLISK_") })
 }
 
 // hashOf names a list of strings. It is cut short on purpose: it tells settings

@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -17,44 +16,24 @@ import (
 // else has the port is found out only when a supervisor that has it too, and
 // does not answer, is gone.
 func (d *Driver) Up(ctx context.Context, p runtime.Progress) (runtime.Report, error) {
-	return d.converge(ctx, p, runtime.OpUp)
+	return runtime.Converge(ctx, d.o.Stack, "", func([]string) (runtime.Report, error) {
+		return d.converge(ctx, p, runtime.OpUp, nil)
+	})
 }
 
 // Restart implements runtime.Driver.
 func (d *Driver) Restart(ctx context.Context, agent string, p runtime.Progress) (runtime.Report, error) {
-	if agent == "" {
-		return d.converge(ctx, p, runtime.OpRestart)
-	}
-	if err := d.knows([]string{agent}); err != nil {
-		return runtime.Report{}, err
-	}
-	return d.converge(ctx, p, runtime.OpRestart, agent)
+	return runtime.Converge(ctx, d.o.Stack, agent, func(agents []string) (runtime.Report, error) {
+		return d.converge(ctx, p, runtime.OpRestart, agents)
+	})
 }
 
 func refuseOtherVersion() error {
 	return fault.New(fault.Environment, "flisk down, then flisk up", "what runs was started by another version of flisk")
 }
 
-// knows refuses agents that are not in the stack.
-func (d *Driver) knows(agents []string) error {
-	for _, agent := range agents {
-		if !slices.ContainsFunc(d.o.Stack.Agents, func(a stack.Agent) bool { return a.Name == agent }) {
-			return fault.New(fault.Usage, "", "the project has no agent %q", agent)
-		}
-	}
-	return nil
-}
-
-// converge is Up or Restart.
-func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op, agents ...string) (runtime.Report, error) {
-	report, err := d.doConverge(ctx, p, op, agents)
-	if err != nil && ctx.Err() != nil && fault.KindOf(err) != fault.Interrupted {
-		err = runtime.Interrupted(ctx, err, runtime.WayBack{}) // before it started anything
-	}
-	return report, err
-}
-
-func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.Op, agents []string) (report runtime.Report, err error) {
+// converge is Up or Restart, of some agents or of all.
+func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op, agents []string) (report runtime.Report, err error) {
 	report = runtime.Report{Volume: d.o.Stack.Volume.Name, Place: d.place.volume}
 	l, release, err := d.begin(ctx, p)
 	if err != nil {
@@ -78,7 +57,7 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 			return report, err
 		}
 	}
-	volume, created, err := d.prepareVolume(ctx)
+	volume, created, err := d.prepareVolume()
 	if err != nil {
 		return report, err
 	}
@@ -107,45 +86,33 @@ func (d *Driver) doConverge(ctx context.Context, p runtime.Progress, op runtime.
 		a := d.newApply(p, l)
 		a.target, a.restless = target, d.o.Restless && tries > 1
 		err = a.run(ctx, plan)
-		if errors.Is(err, errSourceChanged) && tries < maxTries {
+		if runtime.TryAgain(err, tries) {
 			if target, err = d.target(volume); err != nil {
 				return report, err
 			}
-			continue // builds come first, so nothing was started yet
+			continue
 		}
 		if err != nil {
-			return report, a.giveUp(ctx, err)
+			undone := a.rollBack(ctx)
+			return report, runtime.GivenUp(ctx, err, runtime.WayBack{Closed: a.committed, Err: undone})
 		}
 		report.Changed = report.Changed || plan.Changes()
 		d.prune(target)
+		report.Filled = runtime.Filled(plan, observed)
 		report.Replaced, err = a.replacements(ctx)
 		return report, err
 	}
 }
 
-// giveUp takes back what a plan did that failed with err, and says how that went.
-func (a *apply) giveUp(ctx context.Context, err error) error {
-	undone := a.rollBack(ctx)
-	if ctx.Err() != nil {
-		return runtime.Interrupted(ctx, err, runtime.WayBack{Closed: a.committed, Err: undone})
-	}
-	return errors.Join(err, undone)
-}
-
-// begin is how every change begins: alone, with a look at what there is, which
-// must not be another copy's. The caller releases what it holds.
+// begin is how every change begins; what runs must not be another copy's.
 func (d *Driver) begin(ctx context.Context, p runtime.Progress) (l look, release func(), err error) {
-	if release, err = claim.Project(ctx, d.place.lock, p); err != nil {
-		return l, nil, err
-	}
-	if l, err = d.look(ctx); err == nil {
-		err = d.refuseOther(l)
-	}
-	if err != nil {
-		release()
-		return l, nil, err
-	}
-	return l, release, nil
+	return claim.Change(ctx, d.place.lock, p, func() (look, error) {
+		l, err := d.look(ctx)
+		if err == nil {
+			err = d.refuseOther(l)
+		}
+		return l, err
+	})
 }
 
 // seeEndingThrough waits for a supervisor that stops already, because the command
@@ -165,10 +132,6 @@ func (d *Driver) seeEndingThrough(ctx context.Context, p runtime.Progress, l loo
 	}
 	return d.look(ctx)
 }
-
-// maxTries bounds how often up begins again because somebody writes the source
-// while it is built.
-const maxTries = 3
 
 // hasPort reports whether the gateway of this project listens on the port that
 // it shall have: by what it answers, or by what it was started with.

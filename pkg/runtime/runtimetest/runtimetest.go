@@ -4,29 +4,17 @@
 package runtimetest
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	mathrand "math/rand/v2"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	goruntime "runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
@@ -37,6 +25,9 @@ type Setup struct {
 	Home       string
 	SourceHash func(agent string) (string, error)
 	Force      <-chan struct{}
+
+	// ReadyTimeout is how long an up waits for one agent; 0 is the place's own.
+	ReadyTimeout time.Duration
 
 	// LeaveAgents is what the driver's option of that name says.
 	LeaveAgents bool
@@ -54,49 +45,13 @@ type Place struct {
 	// nothing is built.
 	Install func(t *testing.T, s Setup, agent, code, program string)
 
+	// RemoveSession removes a session of an agent while nothing runs.
+	RemoveSession func(t *testing.T, s Setup, agent, id string)
+
 	// Clean is called when a project's test has ended and everything was stopped.
 	// It removes what the runtime keeps, and fails the test when more is left than
 	// it should.
 	Clean func(t *testing.T, s Setup)
-}
-
-// Program is the agent of the suite, as a static program. It is built when it is
-// first needed; whoever has one calls Remove at the end of the test process.
-type Program struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
-// Path builds the program.
-func (p *Program) Path(t testing.TB) string {
-	t.Helper()
-	p.once.Do(p.build)
-	if p.err != nil {
-		t.Fatal(p.err)
-	}
-	return filepath.Join(p.dir, "agent")
-}
-
-func (p *Program) build() {
-	_, file, _, _ := goruntime.Caller(0)
-	if p.dir, p.err = os.MkdirTemp("", "runtimetest"); p.err != nil {
-		return
-	}
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(p.dir, "agent"), "./testdata/agent")
-	cmd.Dir = filepath.Dir(file)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		p.err = fmt.Errorf("%w: %s", err, out)
-	}
-}
-
-// Remove removes the program, if it was built.
-func (p *Program) Remove() error {
-	if p.dir == "" {
-		return nil
-	}
-	return os.RemoveAll(p.dir)
 }
 
 // Project is one project on a place.
@@ -121,7 +76,7 @@ func NewProject(t *testing.T, place Place) *Project {
 	p.Setup = Setup{
 		Stack: stack.Stack{
 			Name: name, ID: hex.EncodeToString(id), Dir: dir,
-			Gateway: stack.Gateway{Bind: "127.0.0.1", Port: FreePort(t)},
+			Gateway: stack.Gateway{Bind: "127.0.0.1", Port: porttest.Free(t)},
 			Agents:  []stack.Agent{Agent(dir, "bot")},
 			Volume:  stack.Volume{Name: "flisk-" + name + "-" + hex.EncodeToString(id)},
 		},
@@ -224,64 +179,6 @@ func (p *Project) Replica() runtime.Replica {
 	return o.Replicas[0]
 }
 
-// Answer is what a client got for a turn.
-type Answer struct {
-	Status int
-	Err    error
-	Code   string // of the agent that answered
-	Turn   int
-	Reply  string
-	Body   string
-}
-
-// Turn sends one turn, and returns whatever came of it.
-func (p *Project) Turn(agent, session, key, input string) Answer {
-	return Send(p.T.Context(), http.DefaultClient, p.Setup.Stack.Gateway.URL(), agent, session, key, input)
-}
-
-// MustTurn sends one turn, which is answered.
-func (p *Project) MustTurn(session, input string) Answer {
-	p.T.Helper()
-	a := p.Turn("bot", session, "", input)
-	if a.Err != nil || a.Status != http.StatusOK {
-		p.T.Fatalf("turn %q of %s: %+v", input, session, a)
-	}
-	return a
-}
-
-// Send sends one turn. A key is left out when it is "".
-func Send(ctx context.Context, client *http.Client, url, agent, session, key, input string) Answer {
-	body, err := json.Marshal(map[string]string{"input": input})
-	if err != nil {
-		return Answer{Err: err}
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+turn.TurnPath(agent), bytes.NewReader(body))
-	if err != nil {
-		return Answer{Err: err}
-	}
-	req.Header.Set("Content-Type", turn.JSONType)
-	req.Header.Set(turn.HeaderSession, session)
-	if key != "" {
-		req.Header.Set(turn.HeaderKey, key)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return Answer{Err: err}
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end
-	text, err := io.ReadAll(resp.Body)
-	a := Answer{Status: resp.StatusCode, Err: err, Code: resp.Header.Get(turn.HeaderCode), Body: string(text)}
-	var said struct {
-		Turn  int    `json:"turn"`
-		Reply string `json:"reply"`
-	}
-	if err == nil && resp.StatusCode == http.StatusOK {
-		a.Err = json.Unmarshal(text, &said)
-		a.Turn, a.Reply = said.Turn, said.Reply
-	}
-	return a
-}
-
 // Eventually waits for a condition.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
@@ -291,73 +188,6 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 			t.Fatalf("waited in vain for %s", what)
 		}
 	}
-}
-
-// FreePort is one that nobody uses. It is below the range from which the kernel
-// takes the ports of connections, so none of those gets it before a gateway does.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	const first, n = 10_000, 20_000
-	for range 100 {
-		port := first + mathrand.IntN(n)
-		if ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			_ = ln.Close() // nobody connected
-			return port
-		}
-	}
-	t.Fatal("there is no free port")
-	return 0
-}
-
-// Progress writes down what it is told.
-type Progress struct {
-	mu    sync.Mutex
-	began time.Time
-	lines strings.Builder
-}
-
-// Begin implements runtime.Progress.
-func (p *Progress) Begin(step string) func(string, error) {
-	p.say("begin " + step)
-	return func(detail string, err error) { p.say(fmt.Sprintf("end %s: %s %v", step, detail, err)) }
-}
-
-// Output implements runtime.Progress.
-func (p *Progress) Output() io.Writer { return sayWriter{p} }
-
-type sayWriter struct{ p *Progress }
-
-func (w sayWriter) Write(b []byte) (int, error) {
-	w.p.say(strings.TrimSuffix(string(b), "\n"))
-	return len(b), nil
-}
-
-func (p *Progress) say(line string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.began.IsZero() {
-		p.began = time.Now()
-	}
-	fmt.Fprintf(&p.lines, "%6d ms  %s\n", time.Since(p.began).Milliseconds(), line)
-}
-
-func (p *Progress) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.lines.String()
-}
-
-// Occupy listens on a port, as somebody else's program does, until the returned
-// function is called.
-func Occupy(t testing.TB, port int) (free func()) {
-	t.Helper()
-	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	free = sync.OnceFunc(func() { _ = ln.Close() }) // nobody connected
-	t.Cleanup(free)
-	return free
 }
 
 func asFault(err error) (*fault.Fault, bool) { return errors.AsType[*fault.Fault](err) }

@@ -2,7 +2,6 @@ package composefile
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -16,23 +15,8 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/stack/goldentest"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: %v\n%s", path, err, got)
-	}
-}
 
 // simple is a project as init makes it, in a directory of its own.
 func simple(t *testing.T) *project.Project {
@@ -102,7 +86,7 @@ func TestRender(t *testing.T) {
 	} {
 		s := stack.Of(c.project, c.instance)
 		data := render(t, s)
-		golden(t, name+".golden.yaml", data)
+		goldentest.Compare(t, name+".golden.yaml", data)
 		if again := render(t, stack.Of(c.project, c.instance)); !bytes.Equal(data, again) {
 			t.Errorf("%s: two renderings differ", name)
 		}
@@ -321,11 +305,13 @@ volumes: {data: {}}
 func TestOverrideThatCannotBeLoaded(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"not YAML":    "services: [",
-		"unknown key": "services: {db: {image: x, prots: [1]}}",
-		"required":    "services: {db: {image: \"${IMAGE?say which}\"}}",
-		"no env file": "services: {db: {image: x, env_file: nowhere.env}}",
-		"a directory": "",
+		"not YAML":      "services: [",
+		"unknown key":   "services: {db: {image: x, prots: [1]}}",
+		"required":      "services: {db: {image: \"${IMAGE?say which}\"}}",
+		"own variable":  "services: {bot: {environment: {FLISK_LISTEN: \"127.0.0.1:1\"}}}",
+		"own, no value": "services: {bot: {environment: [FLISK_CODE]}}",
+		"no env file":   "services: {db: {image: x, env_file: nowhere.env}}",
+		"a directory":   "",
 	} {
 		p := simple(t)
 		if text == "" {
@@ -335,7 +321,7 @@ func TestOverrideThatCannotBeLoaded(t *testing.T) {
 		} else {
 			write(t, p.Dir, "compose.override.yaml", text)
 		}
-		_, err := Load(t.Context(), stack.Of(p, ""), nil, nil)
+		_, err := Load(t.Context(), stack.Of(p, ""), nil, []string{"FLISK_CODE=x"})
 		if err == nil || fault.KindOf(err) != fault.Usage {
 			t.Errorf("%s: %v", name, err)
 		}

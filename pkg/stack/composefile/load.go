@@ -18,6 +18,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 // The Compose types, for those who may not import them.
@@ -101,6 +102,9 @@ func Load(ctx context.Context, s stack.Stack, static []byte, environ []string) (
 	if err := resolve(out.Project, s); err != nil {
 		return Loaded{}, err
 	}
+	if err := ownVariables(out.Project, s); err != nil {
+		return Loaded{}, err
+	}
 	different, err := expanded(out.Project)
 	if err != nil {
 		return Loaded{}, err
@@ -164,6 +168,26 @@ func resolve(p *Project, s stack.Stack) error {
 		}
 		service.Environment = env.OverrideBy(service.Environment).Resolve(p.Environment.Resolve).RemoveEmpty()
 		p.Services[name] = service
+	}
+	return nil
+}
+
+// ownVariables refuses an override that tells an agent something else about its
+// surroundings than flisk does: it would count under plain Compose, and here not.
+func ownVariables(p *Project, s stack.Stack) error {
+	for _, a := range s.Agents {
+		said := map[string]string{}
+		for _, variable := range AgentEnv(s, a).Encode() {
+			name, value, _ := strings.Cut(variable, "=")
+			said[name] = value
+		}
+		environment := p.Services[a.Name].Environment
+		for _, name := range turn.EnvNames() {
+			if value := environment[name]; value != nil && *value != said[name] {
+				return fault.New(fault.Usage, "take it out of compose.override.yaml: what can be set of an agent is in flisk.yaml",
+					"service %q: %s is set by flisk itself", a.Name, name)
+			}
+		}
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package genfile
 
 import (
 	"bytes"
-	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,9 +14,8 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/stack/goldentest"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // sample is a project as init makes it, and with another port.
 func sample(dir string, port int) stack.Stack {
@@ -62,16 +60,7 @@ func TestFilesOfANewProject(t *testing.T) {
 	var got []string
 	for _, f := range files(t, t.TempDir(), 8080) {
 		got = append(got, f.Path)
-		golden := filepath.Join("testdata", filepath.Base(f.Path)+".golden")
-		if *update {
-			if err := os.WriteFile(golden, f.Content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil || !bytes.Equal(f.Content, want) {
-			t.Errorf("%s: %v\n%s", golden, err, f.Content)
-		}
+		goldentest.Compare(t, filepath.Base(f.Path)+".golden", f.Content)
 		if Inspect(f.Content) != Intact {
 			t.Errorf("%s is not intact", f.Path)
 		}

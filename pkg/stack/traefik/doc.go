@@ -22,7 +22,8 @@
 //     routed; "%6f" is read as "o". Agents see the path that was routed. An escaped
 //     slash is 400, and "OPTIONS *" is 200; neither answer has the routes' hash.
 //   - ";" in a query is written as "%3B".
-//   - A held request is tried again every 100 to 200 ms, in no order.
+//   - A held request is tried again every 100 to 200 ms, in no order, for 10 s
+//     and not for 30 s.
 //   - Replicas are taken in turn, and not by session. (The session's lock makes
 //     that right; it is only not as fast.)
 package traefik

@@ -118,6 +118,19 @@ func TestC26_HeldAndSentOnce(t *testing.T) {
 	}
 }
 
+// TestC25_GoneForGood: a turn to an agent that does not come back is refused
+// when the time for that is over, and not much later.
+func TestC25_GoneForGood(t *testing.T) {
+	t.Parallel()
+	agent := free(t)
+	r, _ := serve(t, sample(), func(host string) stack.Routes { return table(host, agent) })
+	began := time.Now()
+	want(t, r.post(t, "/api/bot/turn", "{}"), http.StatusBadGateway, "")
+	if took := time.Since(began); took < holdTime-2*holdPause || took > holdTime+5*time.Second {
+		t.Errorf("refused after %s, want %s", took, holdTime)
+	}
+}
+
 // TestC28_RoutesAreReplaced: a file that takes the place of another is seen
 // within two seconds, and no request fails meanwhile.
 func TestC28_RoutesAreReplaced(t *testing.T) {

@@ -18,14 +18,13 @@ import (
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/gateway/routetest"
+	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 // program is Traefik itself: the file that FLISK_TEST_TRAEFIK names, or the one
-// in the image that stacks use, when an engine here has it. Without either a test
-// is skipped, but not where FLISK_TEST_DOCKER=1 says that all there is to test
-// is here.
+// in the image that stacks use, when an engine here has it.
 func program(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("FLISK_TEST_TRAEFIK"); path != "" {
@@ -33,10 +32,7 @@ func program(t *testing.T) string {
 	}
 	path, err := extracted()
 	if err != nil {
-		if os.Getenv("FLISK_TEST_DOCKER") == "1" {
-			t.Fatal(err)
-		}
-		t.Skipf("%v; FLISK_TEST_TRAEFIK may name a Traefik, too", err)
+		dockertest.Missing(t, fmt.Errorf("%w; FLISK_TEST_TRAEFIK may name a Traefik, too", err))
 	}
 	return path
 }

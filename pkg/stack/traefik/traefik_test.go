@@ -2,9 +2,6 @@ package traefik
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,24 +9,9 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/flisk-go/flisk/pkg/stack"
+	"github.com/flisk-go/flisk/pkg/stack/goldentest"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: %v\n%s", path, err, got)
-	}
-}
 
 func sample() stack.Stack {
 	return stack.Stack{
@@ -57,7 +39,7 @@ func TestStatic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "static.golden.yaml", data)
+	goldentest.Compare(t, "static.golden.yaml", data)
 	got := strict[static](t, data)
 	// C24: nothing but files, and nothing of itself to be seen.
 	if got.Providers.File.Directory != stack.GatewayRoutes || !got.Providers.File.Watch || len(got.EntryPoints) != 1 || strings.Contains(string(data), "docker") {
@@ -92,7 +74,7 @@ func TestDynamic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "routes.golden.yaml", data)
+	goldentest.Compare(t, "routes.golden.yaml", data)
 	got := strict[dynamic](t, data).HTTP
 	for name, r := range got.Routers {
 		// Whoever changes the rules: no agent without a host, no answer without the hash.

@@ -27,6 +27,7 @@ import (
 	"github.com/docker/go-connections/nat"
 	"go.uber.org/goleak"
 
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
 	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/stack/traefik"
 )
@@ -249,10 +250,7 @@ func TestGateway(t *testing.T) {
 	if _, err := c.NetworkCreate(t.Context(), "n", network.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := porttest.Free(t)
 	s := stack.Stack{Name: "shop", ID: "0123456789ab", Gateway: stack.Gateway{Bind: "127.0.0.1", Port: port}}
 	dir := t.TempDir()
 	static, err := traefik.Static(s)

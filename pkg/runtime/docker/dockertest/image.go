@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -22,14 +23,16 @@ import (
 
 	api "github.com/docker/docker/api/types/container"
 	images "github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/registry"
 )
 
 // Image is one that is there without having been loaded, built or pulled. Its
 // containers idle, or are a gateway when it is "traefik".
 type Image struct {
-	Ref    string
-	Env    []string
-	Labels map[string]string
+	Ref     string
+	Env     []string
+	Labels  map[string]string
+	Volumes []string // places that it declares as volumes
 }
 
 // Pullable is what a registry has under a reference.
@@ -37,6 +40,9 @@ type Pullable struct {
 	Image  Image  // its Ref is that of the pull
 	Layers int    // of progress in the stream
 	Error  string // in the stream, at the end
+
+	// Login, unless it is zero, is who may pull it.
+	Login registry.AuthConfig
 }
 
 // BuildRequest is a build as the engine got it.
@@ -44,6 +50,9 @@ type BuildRequest struct {
 	Context context.Context // ends when the client leaves
 	Query   url.Values
 	Files   map[string][]byte // the context: regular files, by name
+
+	// Logins are those that came along for base images, by server.
+	Logins map[string]registry.AuthConfig
 }
 
 // BuildResult is what a build made.
@@ -73,8 +82,12 @@ func (i *image) gateway() bool {
 
 func (i Image) image() *image {
 	sum := sha256.Sum256([]byte(i.Ref + strings.Join(i.Env, "\x00")))
+	volumes := map[string]struct{}{}
+	for _, at := range i.Volumes {
+		volumes[at] = struct{}{}
+	}
 	return &image{
-		id: "sha256:" + hex.EncodeToString(sum[:]), config: api.Config{Env: i.Env, Labels: i.Labels},
+		id: "sha256:" + hex.EncodeToString(sum[:]), config: api.Config{Env: i.Env, Labels: i.Labels, Volumes: volumes},
 		created: "2025-01-01T00:00:00Z",
 	}
 }
@@ -312,7 +325,14 @@ func (e *Engine) imageBuild(w http.ResponseWriter, r *http.Request) error {
 	if _, ok := files[dockerfile]; !ok {
 		return refuse(http.StatusInternalServerError, "Cannot locate specified Dockerfile: %s", dockerfile)
 	}
-	built, err := e.o.Build(BuildRequest{r.Context(), q, files})
+	logins := map[string]registry.AuthConfig{}
+	if header := r.Header.Get("X-Registry-Config"); header != "" {
+		decoder := json.NewDecoder(base64.NewDecoder(base64.URLEncoding, strings.NewReader(header)))
+		if err := decoder.Decode(&logins); err != nil {
+			return refuse(http.StatusBadRequest, "X-Registry-Config: %v", err)
+		}
+	}
+	built, err := e.o.Build(BuildRequest{r.Context(), q, files, logins})
 	if err != nil {
 		return err
 	}
@@ -367,7 +387,14 @@ func (e *Engine) imagePull(w http.ResponseWriter, r *http.Request) error {
 	}
 	ref = normal(ref)
 	found, ok := e.o.Registry[ref]
-	if !ok {
+	who := &registry.AuthConfig{}
+	if header := r.Header.Get(registry.AuthHeader); header != "" {
+		var err error
+		if who, err = registry.DecodeAuthConfig(header); err != nil {
+			return refuse(http.StatusBadRequest, "%s: %v", registry.AuthHeader, err)
+		}
+	}
+	if private := found.Login != (registry.AuthConfig{}); !ok || private && *who != found.Login {
 		return refuse(http.StatusNotFound, "pull access denied for %s, repository does not exist or may require 'docker login': denied: requested access to the resource is denied", ref)
 	}
 	stream := startStream(w)

@@ -22,6 +22,7 @@ import (
 	"github.com/docker/go-connections/nat"
 
 	"github.com/flisk-go/flisk/pkg/internal/proc"
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
 )
 
 // play is a run of a container: from a start to an exit.
@@ -270,10 +271,11 @@ func (e *Engine) command(c *container, argv []string) (*exec.Cmd, error) {
 		return nil, refuse(http.StatusBadRequest, "failed to create task for container: OCI runtime create failed: runc create failed: unable to start container process: exec: %q: stat %s: no such file or directory: unknown", argv[0], argv[0])
 	}
 	if c.port == 0 {
-		port, err := freePort()
+		port, release, err := porttest.Take()
 		if err != nil {
 			return nil, err
 		}
+		e.t.Cleanup(release)
 		c.port = port
 	}
 	places := e.places(c)
@@ -302,19 +304,6 @@ func outside(places []place, value string) string {
 		}
 	}
 	return value
-}
-
-// freePort is one that nobody uses, below the range from which the kernel takes
-// the ports of connections.
-func freePort() (int, error) {
-	const first, n = 10_000, 20_000
-	for range 100 {
-		port := first + rand.IntN(n)
-		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, errors.New("there is no free port")
 }
 
 // resolve is the address on this machine of a name that a container looks up,

@@ -62,6 +62,7 @@ type Failure struct {
 	N     int    // which of them, from now on: 0 and 1 are the next
 	After bool   // after it had its effect
 	Drop  bool   // the connection breaks instead of an answer
+	Cut   bool   // it has its effect, and the connection breaks in the middle of the answer
 	// The answer otherwise; 0 is 500, "" says that the failure is injected.
 	Status  int
 	Message string
@@ -254,6 +255,12 @@ func (e *Engine) serve(op string, serve func(http.ResponseWriter, *http.Request)
 		defer e.mu.Unlock()
 		call.Status = counted.status
 	}()
+	if failing != nil && failing.Cut {
+		if err := serve(cutWriter{counted}, r); err != nil {
+			answerError(counted, err)
+		}
+		return
+	}
 	if failing != nil {
 		if failing.After {
 			if err := serve(httptest.NewRecorder(), r); err != nil {

@@ -64,14 +64,18 @@ func run(args []string) error {
 	return nil
 }
 
-// serve answers until SIGTERM. SLOW is how long it then takes to end; with
-// STUBBORN it does not. CRASH is a code that it exits with at once.
+// serve answers until SIGTERM. LATE is how long it takes before it does, SLOW how
+// long it takes to end; with STUBBORN it does not. CRASH is a code that it exits
+// with at once.
 func serve() error {
 	if code, err := strconv.Atoi(os.Getenv("CRASH")); err == nil {
 		os.Exit(code)
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
+	if late, err := time.ParseDuration(os.Getenv("LATE")); err == nil {
+		<-time.After(late)
+	}
 	listener, err := net.Listen("tcp", os.Getenv("FLISK_LISTEN"))
 	if err != nil {
 		return err

@@ -1,0 +1,76 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+// ending is how the stop of a container went.
+type ending struct {
+	exit runtime.Exit
+	took time.Duration
+	why  killer
+}
+
+// killer is who sent SIGKILL to a container that was told to stop.
+type killer int
+
+const (
+	nobody   killer = iota // it exited by itself
+	byForce                // Options.Force was closed: somebody wanted that
+	byEngine               // its grace was over
+	byOthers               // somebody past flisk, or the kernel because memory ran out
+)
+
+// String is the ending for people; nothing for one that did not come.
+func (e ending) String() string {
+	switch e.why {
+	case nobody:
+		if e.took == 0 {
+			return ""
+		}
+		return e.exit.String() + " after " + runtime.Span(e.took)
+	case byOthers:
+		return "killed by something else than flisk after " + runtime.Span(e.took) + "; what it had not committed is lost"
+	}
+	return "killed after " + runtime.Span(e.took) + "; what it had not committed is lost"
+}
+
+// halt stops a container through its drain and removes it. That somebody else did
+// that meanwhile is what was wanted, and nothing is known of its end then.
+func (d *Driver) halt(ctx context.Context, e *engine, c seen) (ending, error) {
+	how, err := d.stopped(ctx, e, c)
+	if errors.Is(err, errNotFound) {
+		return ending{}, nil
+	}
+	if err == nil {
+		err = d.remove(context.WithoutCancel(ctx), e, c)
+	}
+	return how, err
+}
+
+// stopped stops a container through its drain, and keeps it.
+func (d *Driver) stopped(ctx context.Context, e *engine, c seen) (ending, error) {
+	began := time.Now()
+	code, err := e.stopContainer(context.WithoutCancel(ctx), c.ID, d.o.Force)
+	if err != nil {
+		return ending{}, err
+	}
+	how := ending{exit: exitOf(code), took: time.Since(began)}
+	if how.exit.Signal == 0 {
+		return how, nil
+	}
+	select {
+	case <-d.o.Force:
+		how.why = byForce
+	default:
+		// The engine sends it when the grace is over, and never before.
+		if how.why = byOthers; how.took >= graceOf(c.InspectResponse) {
+			how.why = byEngine
+		}
+	}
+	return how, nil
+}
