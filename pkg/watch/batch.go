@@ -37,6 +37,10 @@ func (b *batch) merge(later batch) {
 
 func (b *batch) empty() bool { return b.first.IsZero() }
 
+// stormQuiet is how many quiet periods a storm must have rested: who writes
+// thousands of files waits for the disk now and then.
+const stormQuiet = 5
+
 // left is how long to wait before it is looked at. While somebody changes many
 // files on purpose, busy, silence means nothing.
 func (b *batch) left(now time.Time, quiet time.Duration, busy bool) time.Duration {
@@ -44,6 +48,9 @@ func (b *batch) left(now time.Time, quiet time.Duration, busy bool) time.Duratio
 		return 0
 	}
 	rest := b.last.Add(quiet)
+	if len(b.paths) > manyFiles {
+		rest = b.last.Add(stormQuiet * quiet)
+	}
 	if busy {
 		rest = now.Add(quiet)
 	}
