@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -18,6 +20,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 	"github.com/flisk-go/flisk/pkg/source"
 	"github.com/flisk-go/flisk/pkg/watch"
 )
@@ -73,6 +76,11 @@ func runDev(ctx context.Context, a *app, do devOptions, progress *console.Progre
 	if err := a.refuseMove(ctx, o); err != nil {
 		return err
 	}
+	alone, err := a.onlyDev(o)
+	if err != nil {
+		return err
+	}
+	defer alone.Close() // which gives the place up
 	d := &devRun{
 		app: a, o: do, force: force, progress: progress, on: o.runtime,
 		screen: newDevScreen(a, progress),
@@ -86,6 +94,21 @@ func runDev(ctx context.Context, a *app, do devOptions, progress *console.Progre
 	err = dev.Run(ctx, dev.Options{Load: d.load, Next: d.eyes.next, Tell: d.tell, Progress: d.progress, Reloads: console.Silent(), Keep: do.keep})
 	d.logs.stop()
 	return errors.Join(err, d.eyes.close())
+}
+
+// onlyDev keeps a second loop off a project: both would reload it. Closing what it
+// returns gives the place up.
+func (a *app) onlyDev(o *opened) (io.Closer, error) {
+	path := a.memoryPath(o.project) + ".dev"
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := claim.File(path)
+	if errors.Is(err, claim.ErrLocked) {
+		return nil, fault.New(fault.Environment, "go on with that one; or run a second copy beside it: "+a.command("dev --instance NAME"),
+			"a flisk dev of %s runs already", a.ofInstance(o.project.Name))
+	}
+	return f, err
 }
 
 // devRun is one run of "flisk dev".

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -65,9 +66,15 @@ func (s *devScreen) log(l runtime.Line) error {
 	if s.app.global.json {
 		return encode(s.out.Raw(), DevJSON{Time: l.Time, Event: "log", Log: &DevLogJSON{l.Replica, l.Text}}, "")
 	}
+	if ours.MatchString(l.Text) {
+		return nil // the loop's own lines say the same
+	}
 	s.say(l.Time, l.Replica, console.Accent, console.Line(strings.ReplaceAll(l.Text, "\t", "    ")))
 	return s.out.Failed()
 }
+
+// ours are the lines that the library writes of a start and an end that went well.
+var ours = regexp.MustCompile(`^level=INFO msg=(started|draining|drained) `)
 
 // tell prints an event.
 func (s *devScreen) tell(e dev.Event) {
@@ -76,8 +83,12 @@ func (s *devScreen) tell(e dev.Event) {
 		return
 	}
 	s.note(e)
-	for _, line := range devLines(e) {
+	lines := devLines(e)
+	for _, line := range lines {
 		s.say(e.Time, loopName, console.Strong, line)
+	}
+	if e.Kind == dev.Reloaded && len(lines) > 0 {
+		s.more(console.Quiet, spansLine(e.Spans))
 	}
 	if e.Err != nil {
 		s.fail(e)
@@ -96,6 +107,14 @@ func (s *devScreen) say(at time.Time, name string, style console.Style, text str
 	s.progress.Print(head + console.Fold(text, s.out.Columns(), indent))
 }
 
+// more prints a line below one that was said.
+func (s *devScreen) more(style console.Style, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	indent := strings.Repeat(" ", len("15:04:05")+s.width+3)
+	s.progress.Print(indent + style.Render(console.Fold(text, s.out.Columns(), indent)))
+}
+
 // fail prints what an error has beyond its message.
 func (s *devScreen) fail(e dev.Event) {
 	f := asFault(e.Err)
@@ -106,8 +125,8 @@ func (s *devScreen) fail(e dev.Event) {
 	if detail := strings.Trim(f.Detail, "\n"); detail != "" {
 		lines = strings.Split("  "+console.Fold(console.Text(detail), s.out.Columns(), "  "), "\n")
 	}
-	if f.Hint != "" {
-		lines = append(lines, console.Accent.Render("hint:")+" "+console.Fold(console.Line(f.Hint), s.out.Columns(), strings.Repeat(" ", len("hint: "))))
+	if hint := strings.Replace(f.Hint, "correct it and try again", "save a correction", 1); hint != "" {
+		lines = append(lines, console.Accent.Render("hint:")+" "+console.Fold(console.Line(hint), s.out.Columns(), strings.Repeat(" ", len("hint: "))))
 	}
 	s.progress.Print(lines...)
 }
@@ -213,12 +232,9 @@ func devLines(e dev.Event) []string {
 		if len(e.Agents) > 0 {
 			what = strings.Join(slices.Compact(slices.Sorted(slices.Values(e.Agents))), ", ")
 		}
-		return []string{
-			console.Good.Render("✓") + fmt.Sprintf(" reload %d: %s runs what is on disk, after %s", e.Reload, what, console.Span(e.Spans.Total())) +
-				console.Quiet.Render("  "+spansLine(e.Spans)),
-		}
+		return []string{console.Good.Render("✓") + fmt.Sprintf(" reload %d: %s runs what is on disk, after %s", e.Reload, what, console.Span(e.Spans.Total()))}
 	case dev.Unchanged:
-		return []string{console.Quiet.Render(saved + " changed, and nothing that runs depends on it")}
+		return []string{console.Quiet.Render(saved + " changed; what runs is what is on disk already")}
 	case dev.Failed:
 		return []string{console.Bad.Render("✗") + " " + console.Line(asFault(e.Err).Message)}
 	case dev.Dropped:

@@ -120,7 +120,9 @@ func (l *loop) reload(ctx context.Context, c Change) error {
 	switch {
 	case err == nil:
 		l.again.reset()
-		l.reloads++
+		if l.reloads == 0 || report.Changed {
+			l.reloads++
+		}
 		r.concluded(report)
 		return nil
 	case ctx.Err() != nil:
