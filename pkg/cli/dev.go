@@ -93,6 +93,11 @@ func runDev(ctx context.Context, a *app, do devOptions, progress *console.Progre
 	d.watching = fmt.Sprintf("%d files; Ctrl-C stops everything", d.eyes.seen.Len())
 	err = dev.Run(ctx, dev.Options{Load: d.load, Next: d.eyes.next, Tell: d.tell, Progress: d.progress, Reloads: console.Silent(), Keep: do.keep})
 	d.logs.stop()
+	d.screen.close()
+	if err == nil && !do.keep && !d.gone {
+		d.screen.fields(console.Field{Label: "stopped", Value: console.Cell{Text: a.ofInstance(o.project.Name), Style: console.Strong}},
+			console.Field{Label: "kept", Value: console.Cell{Text: "every conversation"}})
+	}
 	return errors.Join(err, d.eyes.close())
 }
 
@@ -123,6 +128,7 @@ type devRun struct {
 	logs     follower
 
 	watching string   // how much, for people
+	gone     bool     // somebody else stopped it
 	names    []string // of the agents whose logs are followed
 }
 
@@ -159,12 +165,17 @@ func (d *devRun) load(ctx context.Context, told dev.Told) (dev.Stack, error) {
 // tell implements dev.Options.
 func (d *devRun) tell(e dev.Event) {
 	d.screen.tell(e)
-	if e.Reload > 0 || d.app.global.json || e.Kind != dev.Reloaded && e.Kind != dev.Unchanged {
+	d.gone = d.gone || e.Kind == dev.Stopped
+	if e.Reload > 0 || d.app.global.json || e.Kind != dev.Reloaded {
 		return
+	}
+	try := d.app.command(`turn "hello" -s s1`)
+	if len(d.names) > 1 {
+		try += " --agent " + d.names[0]
 	}
 	fields := []console.Field{
 		{Label: "gateway", Value: console.Cell{Text: e.Report.URL, Style: console.Accent}},
-		{Label: "try", Value: console.Cell{Text: d.app.command(`turn "hello" -s s1`), Style: console.Accent}},
+		{Label: "try", Value: console.Cell{Text: try, Style: console.Accent}},
 		{Label: "watching", Value: console.Cell{Text: d.watching}},
 	}
 	d.screen.fields(fields...)

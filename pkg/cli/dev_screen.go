@@ -196,11 +196,14 @@ func (s *devScreen) warn(err error) {
 	s.progress.Note("warning", console.Warn, text)
 }
 
-// fields prints a block of facts, with a line before and after it.
+// fields prints a block of facts, with a line before it.
 func (s *devScreen) fields(fields ...console.Field) {
+	if s.app.global.json {
+		return
+	}
 	var block strings.Builder
 	console.NewOutput(&block, s.out.OutputOptions).Fields(fields...)
-	s.progress.Print("", strings.TrimRight(block.String(), "\n"), "")
+	s.progress.Print("", strings.TrimRight(block.String(), "\n"))
 }
 
 // close takes the bottom lines away.
