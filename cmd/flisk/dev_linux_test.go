@@ -739,3 +739,99 @@ func TestC10_ReloadOfAnyImage(t *testing.T) {
 		})
 	}
 }
+
+// TestDevLongTurn: a turn that takes long ends on the code that it began with, new
+// turns run on the new code meanwhile, and one of the same session waits for it.
+// What is saved during all that is one more reload, and does not wait (C07).
+func TestC07_DevLongTurn(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		p.save("turn.go", version(0))
+		d := p.dev()
+		d.await("reloaded", 1)
+		type timed struct {
+			reply string
+			at    time.Time
+		}
+		send := func(session, input string) <-chan timed {
+			got := make(chan timed, 1)
+			go func() {
+				a, err := p.post(t.Context(), "bot", fmt.Sprintf("%q", input), http.Header{turn.HeaderSession: {session}})
+				if err != nil || a.status != http.StatusOK {
+					t.Errorf("%s %q: %d %v %v", session, input, a.status, a.problem, err)
+				}
+				var reply string
+				_ = json.Unmarshal(a.result.Reply, &reply) // what it is not is seen below
+				got <- timed{reply, time.Now()}
+			}()
+			return got
+		}
+		long := send("s1", "8s long")
+		d.log("turn runs")
+		p.save("turn.go", version(1))
+		d.await("reloaded", 2)
+		behind := send("s1", "and then")
+		beside := <-send("s2", "hi")
+		p.save("turn.go", version(2))
+		p.save("turn.go", version(3)) // while the reload of the one before is under way, or just before it
+		deadline := time.Now().Add(time.Minute)
+		for !strings.HasPrefix(beside.reply, "v3 ") && time.Now().Before(deadline) {
+			beside = <-send("s2", "hi")
+		}
+		if n := d.count("reloaded") - 2; n < 1 || n > 2 {
+			t.Errorf("two saves at once were %d reloads", n)
+		}
+		first, second := <-long, <-behind
+		if !strings.HasPrefix(first.reply, `v0 turn 1 after "8s long"`) || !strings.HasPrefix(second.reply, `v1 turn 2 after "8s long"`) {
+			t.Errorf("the long turn: %q, and the one behind it: %q", first.reply, second.reply)
+		}
+		if second.at.Before(first.at) || beside.at.After(first.at) {
+			t.Errorf("the long turn ended at %s, the one behind it at %s, the newest code answered at %s", first.at, second.at, beside.at)
+		}
+	})
+}
+
+// TestC08_OneAgentOfTwo: a change of one agent's code replaces that one only.
+func TestC08_OneAgentOfTwo(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	if err := os.Mkdir(filepath.Join(p.dir, "clerk"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.write("clerk/main.go", p.readFile("main.go"))
+	p.write("clerk/turn.go", slowCode)
+	p.edit("flisk.yaml", regexp.MustCompile(`(?m)^agents:\n`), "agents:\n  clerk: {path: clerk}\n")
+	d := p.dev()
+	d.await("reloaded", 1)
+	pids := func() map[string]int {
+		var status struct {
+			Gateway  int `json:"gateway_pid"`
+			Replicas []struct {
+				Agent string
+				PID   int
+				State string
+			}
+		}
+		if err := json.Unmarshal([]byte(p.do("status", "--json")), &status); err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]int{"gateway": status.Gateway}
+		for _, r := range status.Replicas {
+			if r.State == "ready" {
+				all[r.Agent] = r.PID
+			}
+		}
+		return all
+	}
+	before := pids()
+	p.save("clerk/turn.go", version(1))
+	if e := d.await("reloaded", 2); len(e.Agents) != 1 || e.Agents[0] != "clerk" {
+		t.Errorf("replaced: %q", e.Agents)
+	}
+	d.await("drained", 1)
+	after := pids()
+	if after["gateway"] != before["gateway"] || after["bot"] != before["bot"] || after["clerk"] == before["clerk"] || after["clerk"] == 0 {
+		t.Errorf("before %v, after %v", before, after)
+	}
+}
