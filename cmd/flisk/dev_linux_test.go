@@ -766,7 +766,7 @@ func TestC07_DevLongTurn(t *testing.T) {
 			}()
 			return got
 		}
-		long := send("s1", "8s long")
+		long := send("s1", "20s long")
 		d.log("turn runs")
 		p.save("turn.go", version(1))
 		d.await("reloaded", 2)
@@ -778,15 +778,16 @@ func TestC07_DevLongTurn(t *testing.T) {
 		for !strings.HasPrefix(beside.reply, "v3 ") && time.Now().Before(deadline) {
 			beside = <-send("s2", "hi")
 		}
-		if n := d.count("reloaded") - 2; n < 1 || n > 2 {
-			t.Errorf("two saves at once were %d reloads", n)
-		}
+		d.await("reloaded", 3)
 		first, second := <-long, <-behind
-		if !strings.HasPrefix(first.reply, `v0 turn 1 after "8s long"`) || !strings.HasPrefix(second.reply, `v1 turn 2 after "8s long"`) {
+		if !strings.HasPrefix(first.reply, `v0 turn 1 after "20s long"`) || !strings.HasPrefix(second.reply, `v1 turn 2 after "20s long"`) {
 			t.Errorf("the long turn: %q, and the one behind it: %q", first.reply, second.reply)
 		}
 		if second.at.Before(first.at) || beside.at.After(first.at) {
 			t.Errorf("the long turn ended at %s, the one behind it at %s, the newest code answered at %s", first.at, second.at, beside.at)
+		}
+		if n := d.count("reloaded") - 2; n > 2 {
+			t.Errorf("two saves at once were %d reloads", n)
 		}
 	})
 }
