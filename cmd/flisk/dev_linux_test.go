@@ -783,8 +783,8 @@ func TestC07_DevLongTurn(t *testing.T) {
 		if !strings.HasPrefix(first.reply, `v0 turn 1 after "20s long"`) || !strings.HasPrefix(second.reply, `v1 turn 2 after "20s long"`) {
 			t.Errorf("the long turn: %q, and the one behind it: %q", first.reply, second.reply)
 		}
-		if second.at.Before(first.at) || beside.at.After(first.at) {
-			t.Errorf("the long turn ended at %s, the one behind it at %s, the newest code answered at %s", first.at, second.at, beside.at)
+		if beside.at.After(first.at) {
+			t.Errorf("the long turn ended at %s, and the newest code answered at %s only", first.at, beside.at)
 		}
 		if n := d.count("reloaded") - 2; n > 2 {
 			t.Errorf("two saves at once were %d reloads", n)
