@@ -142,7 +142,7 @@ func idle(b *testing.B) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	busy, all := processorTicks(b)
-	for range 50 {
+	for range 30 {
 		<-tick.C
 		busyNow, allNow := processorTicks(b)
 		if busyNow-busy < little*(allNow-all) {
