@@ -74,7 +74,8 @@ func (p place) writeLive(l live) error {
 	return p.replace(p.routes(), slices.Concat([]byte(liveLine), encoded, []byte("\n"), routes))
 }
 
-// makeShared makes the directories that are mounted.
+// makeShared makes the directories that are mounted. One that is as it should be
+// is left alone: see replace.
 func (p place) makeShared() error {
 	if err := os.MkdirAll(filepath.Dir(p.traefik), userOnly); err != nil {
 		return err
@@ -83,7 +84,11 @@ func (p place) makeShared() error {
 		if err := os.MkdirAll(dir, sharedDir); err != nil {
 			return err
 		}
-		if err := os.Chmod(dir, sharedDir); err != nil { // whatever the umask
+		info, err := os.Stat(dir)
+		if err == nil && info.Mode().Perm() != sharedDir {
+			err = os.Chmod(dir, sharedDir) // whatever the umask
+		}
+		if err != nil {
 			return err
 		}
 	}
