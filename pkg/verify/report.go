@@ -29,6 +29,7 @@ const (
 	Torn      Kind = "torn"       // a turn is there in part
 	Leaked    Kind = "leaked"     // a session has something of another one
 	Failed    Kind = "failed"     // a request that had to succeed did not
+	Stale     Kind = "stale"      // older code answered than had to
 	NotKilled Kind = "not killed" // a kill or a stop did not end the process as it must
 )
 

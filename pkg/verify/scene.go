@@ -136,17 +136,24 @@ func (s *scene) post(ctx context.Context, a *attempt) (answer, error) {
 		return answer{}, fmt.Errorf("more than the %d turns were needed that it says it sends", s.Turns)
 	}
 	s.mu.Unlock()
+	got, err := s.send(ctx, a)
+	if err == nil && got.ok() {
+		s.mu.Lock()
+		s.result.Replies = append(s.result.Replies, Exchange{a.session, got.result.Turn, turn.Text(a.input), turn.Text(got.result.Reply)})
+		s.mu.Unlock()
+	}
+	return got, err
+}
+
+// send is post of what does not count: a turn that was answered before, for which
+// the agent's code does not run again.
+func (s *scene) send(ctx context.Context, a *attempt) (answer, error) {
 	got := s.client.send(ctx, s.target.URL(), a.message)
 	if ctx.Err() != nil && !got.ok() {
 		a.told(answer{err: context.Cause(ctx)})
 		return got, context.Cause(ctx)
 	}
 	a.told(got)
-	if got.ok() {
-		s.mu.Lock()
-		s.result.Replies = append(s.result.Replies, Exchange{a.session, got.result.Turn, turn.Text(a.input), turn.Text(got.result.Reply)})
-		s.mu.Unlock()
-	}
 	return got, nil
 }
 
@@ -297,6 +304,19 @@ func (s *scene) restart(ctx context.Context) (Change, error) {
 		return change, fmt.Errorf("cannot restart the agent: %w", err)
 	}
 	return change, nil
+}
+
+// reload replaces the agent's process by one of newer code, and lets the old one
+// run.
+func (s *scene) reload(ctx context.Context) (Reloaded, error) {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	now, err := s.target.Reload(ctx)
+	if err != nil {
+		return now, fmt.Errorf("cannot reload the agent: %w", err)
+	}
+	s.client.expect(now.Code)
+	return now, nil
 }
 
 // otherInput is one that differs from a given one: another of the agent's own,
