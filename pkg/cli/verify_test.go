@@ -352,7 +352,7 @@ func TestStackToProve(t *testing.T) {
 func TestPinnedSource(t *testing.T) {
 	t.Parallel()
 	now := "one"
-	p := &pinned{hash: func(string) (string, error) { return now, nil }, known: map[string]string{}}
+	p := newPinned(func(string) (string, error) { return now, nil })
 	want := func(want string) {
 		t.Helper()
 		if got, err := p.of("bot"); err != nil || got != want {

@@ -30,13 +30,13 @@ type load struct {
 
 	mu        sync.Mutex
 	processes []process
-	least     map[string]int    // by code that answered: the number that it had to have, at least
-	example   map[string]string // of such an answer
+	early     map[string]bool // code that answered and that no reload had reported by then
 	requests  int
 	repeats   int
 	outlived  int // requests that a process answered which was replaced by then
 	refused   int
 	again     bool     // the agent's code ran again for a turn that was answered
+	stale     []string // answers of older code than had to answer
 	failed    []string // requests
 	wrong     []string // answers to the turn that was sent again
 	slow      []string // turns that were cut by a drain whose time was up
@@ -52,7 +52,7 @@ type process struct {
 }
 
 func newLoad(s *scene, first *attempt, reply answer) *load {
-	return &load{scene: s, first: first, reply: reply, processes: []process{{code: reply.code}}, least: map[string]int{}, example: map[string]string{}}
+	return &load{scene: s, first: first, reply: reply, processes: []process{{code: reply.code}}, early: map[string]bool{}}
 }
 
 // start begins what goes on until the returned function is called.
@@ -104,12 +104,6 @@ func (l *load) reloaded(ctx context.Context, now Reloaded) {
 		defer l.mu.Unlock()
 		l.processes[old].change, l.processes[old].err = change, err
 	})
-}
-
-// finish waits for what was replaced to end.
-func (l *load) finish(ctx context.Context) error {
-	l.retired.Wait()
-	return context.Cause(ctx)
 }
 
 // process is the PID of one that was replaced.
@@ -222,15 +216,24 @@ func (l *load) number(code string) int {
 	return slices.IndexFunc(l.processes, func(p process) bool { return p.code == code })
 }
 
-// from notes which code answered. A reload may be reported later than its code
-// first answers, so it is judged at the end.
+// from notes which code answered. least is the number of the process that served
+// when the request was sent.
 func (l *load) from(code string, least int, what string) {
-	if had, ok := l.least[code]; !ok || least > had {
-		l.least[code], l.example[code] = least, what
-	}
-	if n := l.number(code); n >= 0 && n < len(l.processes)-1 {
+	switch n := l.number(code); {
+	case n < 0:
+		l.early[code] = true // a process serves a moment before its reload is reported
+	case n < least:
+		l.stale = append(l.stale, fmt.Sprintf("%s, sent after reload %d was reported, was answered by the code that reload %d replaced (%s)", what, least, n+1, code))
+	case n < len(l.processes)-1:
 		l.outlived++
 	}
+}
+
+// spoiled reports whether something is broken already.
+func (l *load) spoiled() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.failed)+len(l.wrong)+len(l.stale) > 0
 }
 
 // judge says what is broken, or why nothing is known. Everything has ended.
@@ -242,12 +245,10 @@ func (l *load) judge() error {
 	if len(l.wrong) > 0 {
 		return s.broke(Doubled, session, "%s", l.wrong[0])
 	}
-	for n, p := range l.processes {
-		if least, ok := l.least[p.code]; ok && least > n {
-			return s.broke(Stale, nil, "%s that was sent after reload %d was reported was answered by the code of before reload %d (%s)", l.example[p.code], least, n+1, p.code)
-		}
+	if len(l.stale) > 0 {
+		return s.broke(Stale, session, "%s", l.stale[0])
 	}
-	for code := range l.least {
+	for code := range l.early {
 		if l.number(code) < 0 {
 			return fmt.Errorf("an answer came from the code %q, and no reload was to that", code)
 		}

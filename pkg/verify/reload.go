@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/turn"
@@ -47,11 +48,11 @@ func reload() Check {
 			m := &marathon{scene: s, busy: busy, calm: calm, load: newLoad(s, first, got)}
 			stop := m.load.start(ctx)
 			err = m.reloads(ctx)
-			if err := errors.Join(err, m.load.finish(ctx)); err != nil {
-				stop()
+			m.load.retired.Wait()
+			stop()
+			if err := errors.Join(err, context.Cause(ctx)); err != nil {
 				return err
 			}
-			stop()
 			return m.judge(ctx)
 		},
 	}
@@ -85,10 +86,11 @@ const (
 	handoverTries = 2
 )
 
-// reloads does them all. They end with the first that fails.
+// reloads does them all, or what it takes until something is broken. They end with
+// the first that fails.
 func (m *marathon) reloads(ctx context.Context) error {
 	var took time.Duration
-	for n := 1; n <= reloads; n++ {
+	for n := 1; n <= reloads && !m.load.spoiled(); n++ {
 		m.load.repeatLong(ctx)
 		meets := n > 1 && !m.handover.met && m.handover.tries < handoverTries
 		if meets {
@@ -96,11 +98,9 @@ func (m *marathon) reloads(ctx context.Context) error {
 				return err
 			}
 		}
-		for _, at := range busyReloads {
-			if at == n {
-				if err := m.fly(ctx, m.busy, turn.PointReturned, longTurn, "a turn that was under way at a reload"); err != nil {
-					return err
-				}
+		if slices.Contains(busyReloads, n) {
+			if err := m.fly(ctx, m.busy, turn.PointReturned, longTurn, "a turn that was under way at a reload"); err != nil {
+				return err
 			}
 		}
 		began := time.Now()
