@@ -146,8 +146,8 @@ func (l *load) overtaken(code string) bool {
 
 // repeatLong lets a process have a turn that is sent again until it is told to
 // stop.
-func (l *load) repeatLong(ctx context.Context) {
-	l.clients.Go(func() { l.repeat(ctx, longTurn) })
+func (l *load) repeatLong(ctx context.Context, long time.Duration) {
+	l.clients.Go(func() { l.repeat(ctx, long) })
 }
 
 // repeat sends the first turn again; the agent holds it for a while.
@@ -284,9 +284,9 @@ func (l *load) judge() error {
 // tell says what was seen.
 func (l *load) tell() {
 	s := l.scene
-	s.saw("%d requests during %s: none failed, and after each its code answered", l.requests, count(len(l.processes)-1, "reload"))
-	s.saw("%d of them were answered by a process that was replaced meanwhile", l.outlived)
-	s.saw("%d times turn %d was sent again, and its stored reply came back", l.repeats, l.reply.result.Turn)
+	s.saw("%d requests during %s: none failed, and none that was sent after a reload was answered by older code", l.requests, count(len(l.processes)-1, "reload"))
+	s.saw("%d of them were finished by a process that had been replaced", l.outlived)
+	s.saw("turn %d was sent again %d times: always its stored reply", l.reply.result.Turn, l.repeats)
 	if l.refused > 0 {
 		s.saw("%s refused because the session was busy", wasWere(l.refused))
 	}

@@ -12,10 +12,17 @@ import (
 
 const (
 	reloads = 10
-	// longTurn is one that the old process still has when it is told to stop:
-	// longer than a gateway is waited for before that.
-	longTurn = 1500 * time.Millisecond
+	// afterReload is for how long a process still has what it was given before its
+	// reload: longer than a gateway is waited for before it is told to stop.
+	afterReload = 1500 * time.Millisecond
 )
+
+// beyondReload is how long a turn must be so that the old process still has it
+// when it is told to stop, if a reload takes no longer than the last one did, and
+// half as much; each further try gives it more. A drain has the time for it.
+func (s *scene) beyondReload(last time.Duration, try int) time.Duration {
+	return afterReload + min(last*time.Duration(2+try)/2, s.Drain/2)
+}
 
 // busyReloads are those, counted from 1, that meet a turn whose code has come
 // back and that is committed in the drain. The first reload meets none: it shows
@@ -29,31 +36,31 @@ var busyReloads = []int{5, 8}
 func reload() Check {
 	return Check{
 		Name:    "reload",
-		Promise: "a reload fails no request, and no older code answers after it",
-		How:     fmt.Sprintf("%d reloads while clients send turns, repeat one and read; a long turn ends in the old code, and the next one of its session waits for it in the new", reloads),
+		Promise: "a reload fails no request and leaves no old code",
+		How:     fmt.Sprintf("%d reloads while clients send turns, repeat one, and read; a long turn ends in the old process, and the next of its session waits in the new one", reloads),
 		Turns:   1 + handoverTurns + len(busyReloads),
 		run: func(ctx context.Context, s *scene) error {
-			busy, calm := s.session(), s.session()
+			m := &marathon{scene: s, repeated: s.session(), meeting: s.session()}
 			if err := s.ready(ctx); err != nil {
 				return err
 			}
-			first := s.attempt(busy)
+			first := s.attempt(m.repeated)
 			got, err := s.post(ctx, first)
 			if err == nil {
-				err = s.mustAnswer(busy, got)
+				err = s.mustAnswer(m.repeated, got)
 			}
 			if err != nil {
 				return err
 			}
-			m := &marathon{scene: s, busy: busy, calm: calm, load: newLoad(s, first, got)}
+			m.load = newLoad(s, first, got)
 			stop := m.load.start(ctx)
 			err = m.reloads(ctx)
 			m.load.retired.Wait()
 			stop()
-			if err := errors.Join(err, context.Cause(ctx)); err != nil {
-				return err
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
-			return m.judge(ctx)
+			return m.judge(ctx, err)
 		},
 	}
 }
@@ -61,10 +68,15 @@ func reload() Check {
 // marathon is a series of reloads under load.
 type marathon struct {
 	*scene
-	load       *load
-	busy, calm *ledger
-	handover   handover
-	flights    []underWay
+	load     *load
+	handover handover
+	flights  []underWay
+
+	// The sessions of the turn that is sent again, and of those of the handover.
+	// Each other turn has one to itself: an agent may refuse a turn that meets
+	// another one of its session, and only the handover is about that.
+	repeated, meeting *ledger
+	passing           []*ledger
 }
 
 // underWay is a turn that a process has when it is replaced.
@@ -91,15 +103,18 @@ const (
 func (m *marathon) reloads(ctx context.Context) error {
 	var took time.Duration
 	for n := 1; n <= reloads && !m.load.spoiled(); n++ {
-		m.load.repeatLong(ctx)
+		long := m.beyondReload(took, 1)
+		m.load.repeatLong(ctx, long)
 		meets := n > 1 && !m.handover.met && m.handover.tries < handoverTries
 		if meets {
-			if err := m.meet(ctx, longTurn+min(took*time.Duration(m.handover.tries+2), m.Drain/2)); err != nil {
+			if err := m.meet(ctx, m.beyondReload(took, 1+2*m.handover.tries)); err != nil {
 				return err
 			}
 		}
 		if slices.Contains(busyReloads, n) {
-			if err := m.fly(ctx, m.busy, turn.PointReturned, longTurn, "a turn that was under way at a reload"); err != nil {
+			l := m.session()
+			m.passing = append(m.passing, l)
+			if err := m.fly(ctx, l, turn.PointReturned, long, "a turn that was under way at a reload"); err != nil {
 				return err
 			}
 		}
@@ -122,7 +137,7 @@ func (m *marathon) reloads(ctx context.Context) error {
 // fly holds a turn in the process that serves now.
 func (m *marathon) fly(ctx context.Context, l *ledger, point turn.Point, long time.Duration, what string) error {
 	f, err := m.hold(ctx, l, point, long)
-	if err == nil {
+	if f != nil { // what it was answered instead tells more than that it was not held
 		m.flights = append(m.flights, underWay{f, m.load.now(), what})
 	}
 	return err
@@ -135,7 +150,7 @@ func (m *marathon) meet(ctx context.Context, long time.Duration) error {
 			return err
 		}
 	}
-	err := m.fly(ctx, m.calm, turn.PointBegun, long, "the long turn that the old process had")
+	err := m.fly(ctx, m.meeting, turn.PointBegun, long, "the long turn that the old process had")
 	if err == nil {
 		m.handover.old = m.flights[len(m.flights)-1]
 	}
@@ -144,7 +159,11 @@ func (m *marathon) meet(ctx context.Context, long time.Duration) error {
 
 // follow sends the next turn of the long one's session, to the new process.
 func (m *marathon) follow(ctx context.Context) error {
-	f, err := m.pass(ctx, m.calm, turn.PointAccepted)
+	f, err := m.pass(ctx, m.meeting, turn.PointAccepted)
+	if f != nil {
+		m.handover.next = underWay{f, m.load.now(), "the turn that waited for the long one"}
+		m.flights = append(m.flights, m.handover.next)
+	}
 	if err != nil {
 		return err
 	}
@@ -153,13 +172,11 @@ func (m *marathon) follow(ctx context.Context) error {
 	default:
 		m.handover.met = true
 	}
-	m.handover.next = underWay{f, m.load.now(), "the turn that waited for the long one"}
-	m.flights = append(m.flights, m.handover.next)
 	return nil
 }
 
-// judge says what all that came to.
-func (m *marathon) judge(ctx context.Context) error {
+// judge says what all that came to. stopped is why it was not done to its end.
+func (m *marathon) judge(ctx context.Context, stopped error) error {
 	for _, f := range m.flights {
 		got, over, err := f.end(ctx, endTimeout)
 		switch {
@@ -170,11 +187,14 @@ func (m *marathon) judge(ctx context.Context) error {
 		}
 		m.load.answered(f.code, got, f.at, f.what)
 	}
-	if err := m.load.judge(); err != nil {
+	switch err := m.load.judge(); {
+	case errors.Is(err, errBroken), stopped == nil && err != nil, len(m.load.unwell) > 0:
 		return err
+	case stopped != nil:
+		return stopped
 	}
 	saved := 0
-	for _, l := range []*ledger{m.busy, m.calm} {
+	for _, l := range append(m.passing, m.repeated, m.meeting) {
 		view, err := m.look(ctx, l)
 		if err != nil {
 			return err
@@ -199,7 +219,7 @@ func (m *marathon) judgeHandover() error {
 		m.saw("process %d finished a turn of %s by the old code; the next one of its session was refused because the session was busy", before, span(old.answer.took))
 		return nil
 	case next.answer.result.Turn != old.answer.result.Turn+1:
-		return m.broke(Forked, m.calm, "the turn that waited for turn %d was answered as turn %d", old.answer.result.Turn, next.answer.result.Turn)
+		return m.broke(Forked, m.meeting, "the turn that waited for turn %d was answered as turn %d", old.answer.result.Turn, next.answer.result.Turn)
 	}
 	m.saw("process %d finished a turn of %s by the old code; the next one of its session waited for it in process %d", before, span(old.answer.took), after)
 	return nil
