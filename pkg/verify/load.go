@@ -175,6 +175,7 @@ func (l *load) repeat(ctx context.Context, long time.Duration) {
 	case !got.ok():
 	case !is.Replayed || is.TurnID != was.TurnID:
 		l.again = true
+		l.scene.ran()
 		l.wrong = append(l.wrong, fmt.Sprintf("turn %d was sent again and run again, as turn %d (%s)", was.Turn, is.Turn, is.TurnID))
 	case !bytes.Equal(is.Reply, was.Reply):
 		l.wrong = append(l.wrong, fmt.Sprintf("the reply of turn %d was %s, and %s when it was sent again", was.Turn, brief(was.Reply), brief(is.Reply)))

@@ -58,7 +58,7 @@ type Result struct {
 	Seen     []string   `json:"seen"`             // what the verdict rests on, in order
 	Replies  []Exchange `json:"replies"`          // what was said; not judged
 	Sessions []string   `json:"sessions"`         // that were used
-	Turns    int        `json:"turns"`            // that were sent
+	Turns    int        `json:"turns"`            // that were sent; not what reload repeats
 	Gap      int64      `json:"gap_ms"`           // the longest time without a ready agent
 	Millis   int64      `json:"millis"`
 }

@@ -22,7 +22,7 @@ type Check struct {
 	Name    string
 	Promise string // the guarantee, as a sentence
 	How     string // what is done to try it
-	Turns   int    // that it sends, at most, besides those that follow and those of allow
+	Turns   int    // that it sends, at most, besides those that follow, those of allow, and what reload repeats
 
 	// Undisturbed is how long the session is, in turns, that its own is compared
 	// with; 0 when it is compared with none.
@@ -155,6 +155,13 @@ func (s *scene) send(ctx context.Context, a *attempt) (answer, error) {
 	}
 	a.told(got)
 	return got, nil
+}
+
+// ran counts a turn that was sent again and run again.
+func (s *scene) ran() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.result.Turns++
 }
 
 // turn sends the next turn of a session once the agent is ready, and returns its
