@@ -6,16 +6,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 // devLoop is a "flisk dev --json" that runs, and what it said.
@@ -449,4 +455,384 @@ func (d *devLoop) said(text string) bool {
 func (d *devLoop) log(text string) {
 	d.p.t.Helper()
 	eventually(d.p.t, 20*time.Second, fmt.Sprintf("a line %q", text), func() bool { return d.said(text) })
+}
+
+// TestDevIsKilled: what runs goes on without the loop, and the next one takes it
+// from there, with what was saved meanwhile.
+func TestDevIsKilled(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		d := p.dev()
+		d.await("reloaded", 1)
+		p.say("s1", "hi")
+		d.signal(syscall.SIGKILL)
+		d.ended()
+		p.say("s1", "still there?")
+		p.save("turn.go", version(1))
+		d = p.dev()
+		d.await("reloaded", 1)
+		if reply := p.say("s1", "and now?"); !strings.HasPrefix(reply, `v1 turn 3 after "hi"`) {
+			t.Errorf("it says %q", reply)
+		}
+		_, errOut, code := p.try(p.dir, "dev")
+		if code != 3 || !strings.Contains(errOut, "runs already") {
+			t.Errorf("a second loop: exit code %d\n%s", code, errOut)
+		}
+	})
+}
+
+// TestDevSupervisorDies: what keeps the agents alive is killed, and everything is
+// brought back, with every conversation, and nothing beside it.
+func TestDevSupervisorDies(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	d := p.dev()
+	d.await("reloaded", 1)
+	p.say("s1", "hi")
+	agent := p.pid()
+	if err := syscall.Kill(p.gatewayPID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if e := d.await("lost", 1); !strings.Contains(e.Error.Message, "was killed") {
+		t.Errorf("it says %+v", e.Error)
+	}
+	d.await("back", 1)
+	if reply := p.say("s1", "still?"); !strings.HasPrefix(reply, `turn 2 after "hi"`) {
+		t.Errorf("it says %q", reply)
+	}
+	eventually(t, 20*time.Second, "the old agent is gone", func() bool { return syscall.Kill(agent, 0) != nil })
+	p.save("turn.go", version(1))
+	d.await("reloaded", 3)
+	d.signal(syscall.SIGINT)
+	if code := d.ended(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestDevEngineGoesAway: the engine does not answer for a while. That is said, in
+// one event, and when it answers again what was saved meanwhile runs.
+func TestDevEngineGoesAway(t *testing.T) {
+	t.Parallel()
+	w := newDockerWorld(t)
+	socket := filepath.Join(w.run, "e.sock")
+	engine := proxy(t, socket)
+	engine.open(t)
+	w.env = append(w.env, "DOCKER_HOST=unix://"+socket)
+	p := w.dockerProject(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	d := p.dev()
+	d.await("reloaded", 1)
+	p.say("s1", "hi")
+	engine.close()
+	d.await("lost", 1)
+	p.save("turn.go", version(1))
+	e := d.await("failed", 1)
+	if !strings.Contains(e.Error.Message, socket) {
+		t.Errorf("it says %+v", e.Error)
+	}
+	eventually(t, 20*time.Second, "three looks", func() bool { return engine.refused.Load() >= 3 })
+	engine.open(t)
+	d.await("reloaded", 2)
+	if reply := p.say("s1", "still?"); !strings.HasPrefix(reply, `v1 turn 2 after "hi"`) {
+		t.Errorf("it says %q", reply)
+	}
+	if d.count("lost") != 1 || d.count("failed") != 1 {
+		t.Errorf("it said %d times that it is lost, and %d times that a reload failed", d.count("lost"), d.count("failed"))
+	}
+}
+
+// away is a way to the engine that can be closed.
+type away struct {
+	socket  string
+	refused atomic.Int64
+
+	mu    sync.Mutex
+	there bool
+	conns map[net.Conn]bool
+}
+
+// proxy listens on a socket, and is closed.
+func proxy(t *testing.T, socket string) *away {
+	t.Helper()
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &away{socket: socket, conns: map[net.Conn]bool{}}
+	t.Cleanup(func() { _ = l.Close(); a.close() }) // nobody is left to tell
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go a.pass(in)
+		}
+	}()
+	return a
+}
+
+func (a *away) pass(in net.Conn) {
+	defer in.Close()
+	out, err := net.Dial("unix", "/var/run/docker.sock")
+	if err != nil {
+		return
+	}
+	defer out.Close()
+	a.mu.Lock()
+	if !a.there {
+		a.mu.Unlock()
+		a.refused.Add(1)
+		return
+	}
+	a.conns[in], a.conns[out] = true, true
+	a.mu.Unlock()
+	go func() {
+		_, _ = io.Copy(out, in) // its end is the client's
+		_ = out.(*net.UnixConn).CloseWrite()
+	}()
+	_, _ = io.Copy(in, out)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.conns, in)
+	delete(a.conns, out)
+}
+
+func (a *away) open(t *testing.T) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.there = true
+}
+
+func (a *away) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.there = false
+	for c := range a.conns {
+		_ = c.Close() // that is what it is for
+	}
+}
+
+// TestC06_IdleDev: nobody saves, and nothing happens: no reload, and next to no
+// work. With FLISK_TEST_LONG=1 it is a minute.
+func TestC06_IdleDev(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
+	d := p.dev()
+	d.await("reloaded", 1)
+	idle := 6 * time.Second
+	if os.Getenv("FLISK_TEST_LONG") == "1" {
+		idle = time.Minute
+	}
+	all := []int{d.cmd.Process.Pid, p.gatewayPID(), p.pid()}
+	before := workOf(t, all)
+	<-time.After(idle) // what is measured is time that passes
+	work := workOf(t, all) - before
+	limit := 600 * time.Millisecond * idle / time.Minute
+	t.Logf("C06: %s idle: %s of processor time, of at most %s; %d reloads", idle, work, limit, d.count("reloaded")-1)
+	if work > 5*limit || d.count("reloading") != 1 {
+		t.Errorf("%s of work and %d reloads in %s", work, d.count("reloading")-1, idle)
+	}
+}
+
+// workOf is the processor time of processes so far.
+func workOf(t *testing.T, pids []int) (work time.Duration) {
+	t.Helper()
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux that Go runs on
+	for _, pid := range pids {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, ok := strings.Cut(string(stat), ") ") // the name may have spaces
+		fields := strings.Fields(rest)
+		if !ok || len(fields) < 13 {
+			t.Fatalf("the kernel says %q", stat)
+		}
+		for _, field := range fields[11:13] {
+			n, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			work += time.Duration(n) * tick
+		}
+	}
+	return work
+}
+
+// TestC09_WhatRunsIsWhatIsOnDisk: also what was saved while nothing ran, and the
+// code says so before the first turn.
+func TestC09_WhatRunsIsWhatIsOnDisk(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		d := p.dev()
+		d.await("reloaded", 1)
+		p.save("turn.go", version(1))
+		d.await("reloaded", 2)
+		before := p.code()
+		d.signal(syscall.SIGINT)
+		d.ended()
+		p.save("turn.go", version(2))
+		p.do("up")
+		if after := p.code(); after == before {
+			t.Errorf("the code is still %s", after)
+		}
+		if reply := p.say("s1", "hi"); !strings.HasPrefix(reply, "v2 ") {
+			t.Errorf("it says %q", reply)
+		}
+		p.save("turn.go", version(1))
+		p.do("up")
+		if after := p.code(); after != before {
+			t.Errorf("the same source is %s, and was %s", after, before)
+		}
+	})
+}
+
+// code is the hash of what the only replica runs, as every answer says.
+func (p *project) code() string {
+	p.t.Helper()
+	resp, err := http.Get(p.url(turn.AgentReadyPath("bot")))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.Header.Get(turn.HeaderCode)
+}
+
+// TestC10_ReloadOfAnyImage: an image of a Dockerfile with a user of its own,
+// without a shell, in a container that cannot be written to.
+func TestC10_ReloadOfAnyImage(t *testing.T) {
+	t.Parallel()
+	p := newDockerWorld(t).dockerProject(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	// No base image can be pulled here: the program is built beside the project.
+	build := func(n int) {
+		t.Helper()
+		p.write("turn.go", version(n))
+		cmd := exec.Command("go", "build", "-o", filepath.Join(p.dir, "program.new"), ".")
+		cmd.Dir, cmd.Env = p.dir, append(p.env, "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if err := os.Rename(filepath.Join(p.dir, "program.new"), filepath.Join(p.dir, "program")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build(0)
+	p.write("passwd", "app:x:4711:4711::/:\n")
+	p.write("group", "app:x:4711:\n")
+	p.write("Own.Dockerfile", "FROM scratch\nCOPY passwd group /etc/\nCOPY program /agent\nCOPY --chown=app:app data /data\nUSER app:app\nENTRYPOINT [\"/agent\"]\n")
+	if err := os.Mkdir(filepath.Join(p.dir, "data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.write("data/.keep", "")
+	p.write("compose.override.yaml", "services:\n  bot:\n    user: app:app\n    build: {dockerfile: Own.Dockerfile}\n")
+	d := p.dev()
+	d.await("reloaded", 1)
+	for n := 1; n <= 2; n++ {
+		reloads := d.count("reloaded")
+		build(n)
+		eventually(t, time.Minute, "the new program runs", func() bool {
+			return d.count("reloaded") > reloads && strings.HasPrefix(p.say("s1", "hi"), fmt.Sprintf("v%d ", n))
+		})
+	}
+}
+
+// TestDevLongTurn: a turn that takes long ends on the code that it began with, new
+// turns run on the new code meanwhile, and one of the same session waits for it.
+// What is saved during all that is one more reload, and does not wait (C07).
+func TestC07_DevLongTurn(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		p.save("turn.go", version(0))
+		d := p.dev()
+		d.await("reloaded", 1)
+		type timed struct {
+			reply string
+			at    time.Time
+		}
+		send := func(session, input string) <-chan timed {
+			got := make(chan timed, 1)
+			go func() {
+				a, err := p.post(t.Context(), "bot", fmt.Sprintf("%q", input), http.Header{turn.HeaderSession: {session}})
+				if err != nil || a.status != http.StatusOK {
+					t.Errorf("%s %q: %d %v %v", session, input, a.status, a.problem, err)
+				}
+				var reply string
+				_ = json.Unmarshal(a.result.Reply, &reply) // what it is not is seen below
+				got <- timed{reply, time.Now()}
+			}()
+			return got
+		}
+		long := send("s1", "20s long")
+		d.log("turn runs")
+		p.save("turn.go", version(1))
+		d.await("reloaded", 2)
+		behind := send("s1", "and then")
+		beside := <-send("s2", "hi")
+		p.save("turn.go", version(2))
+		p.save("turn.go", version(3)) // while the reload of the one before is under way, or just before it
+		deadline := time.Now().Add(time.Minute)
+		for !strings.HasPrefix(beside.reply, "v3 ") && time.Now().Before(deadline) {
+			beside = <-send("s2", "hi")
+		}
+		d.await("reloaded", 3)
+		first, second := <-long, <-behind
+		if !strings.HasPrefix(first.reply, `v0 turn 1 after "20s long"`) || !strings.HasPrefix(second.reply, `v1 turn 2 after "20s long"`) {
+			t.Errorf("the long turn: %q, and the one behind it: %q", first.reply, second.reply)
+		}
+		if beside.at.After(first.at) {
+			t.Errorf("the long turn ended at %s, and the newest code answered at %s only", first.at, beside.at)
+		}
+		if n := d.count("reloaded") - 2; n > 2 {
+			t.Errorf("two saves at once were %d reloads", n)
+		}
+	})
+}
+
+// TestC08_OneAgentOfTwo: a change of one agent's code replaces that one only.
+func TestC08_OneAgentOfTwo(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	if err := os.Mkdir(filepath.Join(p.dir, "clerk"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.write("clerk/main.go", p.readFile("main.go"))
+	p.write("clerk/turn.go", slowCode)
+	p.edit("flisk.yaml", regexp.MustCompile(`(?m)^agents:\n`), "agents:\n  clerk: {path: clerk}\n")
+	d := p.dev()
+	d.await("reloaded", 1)
+	pids := func() map[string]int {
+		var status struct {
+			Gateway  int `json:"gateway_pid"`
+			Replicas []struct {
+				Agent string
+				PID   int
+				State string
+			}
+		}
+		if err := json.Unmarshal([]byte(p.do("status", "--json")), &status); err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]int{"gateway": status.Gateway}
+		for _, r := range status.Replicas {
+			if r.State == "ready" {
+				all[r.Agent] = r.PID
+			}
+		}
+		return all
+	}
+	before := pids()
+	p.save("clerk/turn.go", version(1))
+	if e := d.await("reloaded", 2); len(e.Agents) != 1 || e.Agents[0] != "clerk" {
+		t.Errorf("replaced: %q", e.Agents)
+	}
+	d.await("drained", 1)
+	after := pids()
+	if after["gateway"] != before["gateway"] || after["bot"] != before["bot"] || after["clerk"] == before["clerk"] || after["clerk"] == 0 {
+		t.Errorf("before %v, after %v", before, after)
+	}
 }

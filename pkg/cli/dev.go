@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -18,6 +20,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 	"github.com/flisk-go/flisk/pkg/source"
 	"github.com/flisk-go/flisk/pkg/watch"
 )
@@ -73,6 +76,11 @@ func runDev(ctx context.Context, a *app, do devOptions, progress *console.Progre
 	if err := a.refuseMove(ctx, o); err != nil {
 		return err
 	}
+	alone, err := a.onlyDev(o)
+	if err != nil {
+		return err
+	}
+	defer alone.Close() // which gives the place up
 	d := &devRun{
 		app: a, o: do, force: force, progress: progress, on: o.runtime,
 		screen: newDevScreen(a, progress),
@@ -85,7 +93,27 @@ func runDev(ctx context.Context, a *app, do devOptions, progress *console.Progre
 	d.watching = fmt.Sprintf("%d files; Ctrl-C stops everything", d.eyes.seen.Len())
 	err = dev.Run(ctx, dev.Options{Load: d.load, Next: d.eyes.next, Tell: d.tell, Progress: d.progress, Reloads: console.Silent(), Keep: do.keep})
 	d.logs.stop()
+	d.screen.close()
+	if err == nil && !do.keep && !d.gone {
+		d.screen.fields(console.Field{Label: "stopped", Value: console.Cell{Text: a.ofInstance(o.project.Name), Style: console.Strong}},
+			console.Field{Label: "kept", Value: console.Cell{Text: "every conversation"}})
+	}
 	return errors.Join(err, d.eyes.close())
+}
+
+// onlyDev keeps a second loop off a project: both would reload it. Closing what it
+// returns gives the place up.
+func (a *app) onlyDev(o *opened) (io.Closer, error) {
+	path := a.memoryPath(o.project) + ".dev"
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := claim.File(path)
+	if errors.Is(err, claim.ErrLocked) {
+		return nil, fault.New(fault.Environment, "go on with that one; or run a second copy beside it: "+a.command("dev --instance NAME"),
+			"a flisk dev of %s runs already", a.ofInstance(o.project.Name))
+	}
+	return f, err
 }
 
 // devRun is one run of "flisk dev".
@@ -100,6 +128,7 @@ type devRun struct {
 	logs     follower
 
 	watching string   // how much, for people
+	gone     bool     // somebody else stopped it
 	names    []string // of the agents whose logs are followed
 }
 
@@ -136,12 +165,17 @@ func (d *devRun) load(ctx context.Context, told dev.Told) (dev.Stack, error) {
 // tell implements dev.Options.
 func (d *devRun) tell(e dev.Event) {
 	d.screen.tell(e)
-	if e.Reload > 0 || d.app.global.json || e.Kind != dev.Reloaded && e.Kind != dev.Unchanged {
+	d.gone = d.gone || e.Kind == dev.Stopped
+	if e.Reload > 0 || d.app.global.json || e.Kind != dev.Reloaded {
 		return
+	}
+	try := d.app.command(`turn "hello" -s s1`)
+	if len(d.names) > 1 {
+		try += " --agent " + d.names[0]
 	}
 	fields := []console.Field{
 		{Label: "gateway", Value: console.Cell{Text: e.Report.URL, Style: console.Accent}},
-		{Label: "try", Value: console.Cell{Text: d.app.command(`turn "hello" -s s1`), Style: console.Accent}},
+		{Label: "try", Value: console.Cell{Text: try, Style: console.Accent}},
 		{Label: "watching", Value: console.Cell{Text: d.watching}},
 	}
 	d.screen.fields(fields...)

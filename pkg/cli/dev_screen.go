@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -65,9 +66,15 @@ func (s *devScreen) log(l runtime.Line) error {
 	if s.app.global.json {
 		return encode(s.out.Raw(), DevJSON{Time: l.Time, Event: "log", Log: &DevLogJSON{l.Replica, l.Text}}, "")
 	}
-	s.say(l.Time, l.Replica, console.Accent, console.Line(strings.ReplaceAll(l.Text, "\t", "    ")))
+	if ours.MatchString(l.Text) {
+		return nil // the loop's own lines say the same
+	}
+	s.say(l.Time, l.Replica, console.Accent, said{text: console.Line(strings.ReplaceAll(l.Text, "\t", "    "))})
 	return s.out.Failed()
 }
+
+// ours are the lines that the library writes of a start and an end that went well.
+var ours = regexp.MustCompile(`^level=INFO msg=(started|draining|drained) `)
 
 // tell prints an event.
 func (s *devScreen) tell(e dev.Event) {
@@ -76,16 +83,36 @@ func (s *devScreen) tell(e dev.Event) {
 		return
 	}
 	s.note(e)
-	for _, line := range devLines(e) {
+	lines := devLines(e)
+	for _, line := range lines {
 		s.say(e.Time, loopName, console.Strong, line)
+	}
+	if e.Kind == dev.Reloaded && len(lines) > 0 {
+		s.more(console.Quiet, spansLine(e.Spans))
 	}
 	if e.Err != nil {
 		s.fail(e)
 	}
 }
 
+// said is a line, and how it looks: its mark, if it has one, or all of it.
+type said struct {
+	mark  string
+	style console.Style
+	text  string
+}
+
+// fold fits a line into the columns behind an indent. Styles come last: they have
+// no width.
+func (l said) fold(columns int, indent string) string {
+	if l.mark == "" {
+		return l.style.Render(console.Fold(l.text, columns, indent))
+	}
+	return l.style.Render(l.mark) + strings.TrimPrefix(console.Fold(l.mark+" "+l.text, columns, indent), l.mark)
+}
+
 // say prints a line behind the time and a name.
-func (s *devScreen) say(at time.Time, name string, style console.Style, text string) {
+func (s *devScreen) say(at time.Time, name string, style console.Style, line said) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stamp := at.Local().Format("15:04:05")
@@ -93,7 +120,15 @@ func (s *devScreen) say(at time.Time, name string, style console.Style, text str
 	s.width = max(s.width, len(name))
 	head := console.Quiet.Render(stamp) + " " + style.Render(name) + strings.Repeat(" ", s.width-len(name)+2)
 	indent := strings.Repeat(" ", len(stamp)+s.width+3)
-	s.progress.Print(head + console.Fold(text, s.out.Columns(), indent))
+	s.progress.Print(head + line.fold(s.out.Columns(), indent))
+}
+
+// more prints a line below one that was said.
+func (s *devScreen) more(style console.Style, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	indent := strings.Repeat(" ", len("15:04:05")+s.width+3)
+	s.progress.Print(indent + style.Render(console.Fold(text, s.out.Columns(), indent)))
 }
 
 // fail prints what an error has beyond its message.
@@ -106,8 +141,8 @@ func (s *devScreen) fail(e dev.Event) {
 	if detail := strings.Trim(f.Detail, "\n"); detail != "" {
 		lines = strings.Split("  "+console.Fold(console.Text(detail), s.out.Columns(), "  "), "\n")
 	}
-	if f.Hint != "" {
-		lines = append(lines, console.Accent.Render("hint:")+" "+console.Fold(console.Line(f.Hint), s.out.Columns(), strings.Repeat(" ", len("hint: "))))
+	if hint := strings.Replace(f.Hint, "correct it and try again", "save a correction", 1); hint != "" {
+		lines = append(lines, console.Accent.Render("hint:")+" "+console.Fold(console.Line(hint), s.out.Columns(), strings.Repeat(" ", len("hint: "))))
 	}
 	s.progress.Print(lines...)
 }
@@ -177,31 +212,34 @@ func (s *devScreen) warn(err error) {
 	s.progress.Note("warning", console.Warn, text)
 }
 
-// fields prints a block of facts, with a line before and after it.
+// fields prints a block of facts, with a line before it.
 func (s *devScreen) fields(fields ...console.Field) {
+	if s.app.global.json {
+		return
+	}
 	var block strings.Builder
 	console.NewOutput(&block, s.out.OutputOptions).Fields(fields...)
-	s.progress.Print("", strings.TrimRight(block.String(), "\n"), "")
+	s.progress.Print("", strings.TrimRight(block.String(), "\n"))
 }
 
 // close takes the bottom lines away.
 func (s *devScreen) close() { s.progress.SetStatus() }
 
 // devLines are what people read of an event, each behind the time.
-func devLines(e dev.Event) []string {
+func devLines(e dev.Event) []said {
 	saved := listed(e.Paths, 3)
 	switch e.Kind {
 	case dev.Reloading:
 		if e.Reload == 0 && e.Paths == nil {
 			return nil // the steps tell
 		}
-		lines := []string{}
+		lines := []said{}
 		if saved != "" {
-			lines = append(lines, saved+" changed")
+			lines = append(lines, said{text: saved + " changed"})
 		}
 		for _, step := range e.Steps {
 			if c := step.Cause; step.Do == runtime.SwapGateway || step.Do == runtime.StartService || step.Do == runtime.StopService || step.Do == runtime.Start && c != "its code changed" {
-				lines = append(lines, fmt.Sprintf("%s %s: %s", step.Do, step.Object(), c))
+				lines = append(lines, said{text: strings.Join(strings.Fields(fmt.Sprintf("%s %s", step.Do, step.Object())), " ") + ": " + c})
 			}
 		}
 		return lines
@@ -213,43 +251,40 @@ func devLines(e dev.Event) []string {
 		if len(e.Agents) > 0 {
 			what = strings.Join(slices.Compact(slices.Sorted(slices.Values(e.Agents))), ", ")
 		}
-		return []string{
-			console.Good.Render("✓") + fmt.Sprintf(" reload %d: %s runs what is on disk, after %s", e.Reload, what, console.Span(e.Spans.Total())) +
-				console.Quiet.Render("  "+spansLine(e.Spans)),
-		}
+		return []said{{"✓", console.Good, fmt.Sprintf("reload %d: %s runs what is on disk, after %s", e.Reload, what, console.Span(e.Spans.Total()))}}
 	case dev.Unchanged:
-		return []string{console.Quiet.Render(saved + " changed, and nothing that runs depends on it")}
+		return []said{{"", console.Quiet, saved + " changed; what runs is what is on disk already"}}
 	case dev.Failed:
-		return []string{console.Bad.Render("✗") + " " + console.Line(asFault(e.Err).Message)}
+		return []said{{"✗", console.Bad, console.Line(asFault(e.Err).Message)}}
 	case dev.Dropped:
-		return []string{console.Quiet.Render("given up for a newer change, before anything was replaced")}
+		return []said{{"", console.Quiet, "given up for a newer change, before anything was replaced"}}
 	case dev.Drained:
 		if e.Err != nil {
-			return []string{console.Warn.Render("!") + " an old generation of " + strings.Join(e.Agents, ", ") + " was not stopped: " + console.Line(asFault(e.Err).Message)}
+			return []said{{"!", console.Warn, "an old generation of " + strings.Join(e.Agents, ", ") + " was not stopped: " + console.Line(asFault(e.Err).Message)}}
 		}
 		return drainedLines(e)
 	case dev.Lost:
-		return []string{console.Bad.Render("✗") + " " + console.Line(asFault(e.Err).Message)}
+		return []said{{"✗", console.Bad, console.Line(asFault(e.Err).Message)}}
 	case dev.Back:
-		return []string{console.Good.Render("✓") + " everything runs again"}
+		return []said{{"✓", console.Good, "everything runs again"}}
 	case dev.Stopped:
-		return []string{"the stack was stopped by another command"}
+		return []said{{text: "the stack was stopped by another command"}}
 	case dev.Paused:
-		return []string{console.Warn.Render("!") + " " + saved + " changes with every start; it reloads nothing until another file is saved. To end that for good: watch.ignore in flisk.yaml"}
+		return []said{{"!", console.Warn, saved + " changes with every start; it reloads nothing until another file is saved. To end that for good: watch.ignore in flisk.yaml"}}
 	}
 	return nil
 }
 
 // drainedLines are told of drains that somebody could have waited for, and of
 // those that did not go well.
-func drainedLines(e dev.Event) (lines []string) {
+func drainedLines(e dev.Event) (lines []said) {
 	const noticed = time.Second
 	for _, c := range e.Replaced {
 		switch {
 		case c.Exit != (runtime.Exit{}):
-			lines = append(lines, fmt.Sprintf("%s the old %s ended with %s", console.Warn.Render("!"), c.Replica, c.Exit))
+			lines = append(lines, said{"!", console.Warn, fmt.Sprintf("the old %s ended with %s", c.Replica, c.Exit)})
 		case e.Took >= noticed:
-			lines = append(lines, console.Quiet.Render(fmt.Sprintf("the old %s has finished its turns, after %s", c.Replica, console.Span(e.Took))))
+			lines = append(lines, said{"", console.Quiet, fmt.Sprintf("the old %s has finished its turns, after %s", c.Replica, console.Span(e.Took))})
 		}
 	}
 	return lines

@@ -31,6 +31,7 @@ var shapes = map[string][]shape{
 	"flisk chat":            {{value: TurnJSON{}, lines: true}},
 	"flisk config":          {{value: ConfigJSON{}}},
 	"flisk demo":            {{value: DemoJSON{}}},
+	"flisk dev":             {{value: DevJSON{}, lines: true}},
 	"flisk doctor":          {{value: DoctorJSON{}}},
 	"flisk down":            {{value: DownJSON{}}, {when: "with `--dry-run`", value: PlanJSON{}}},
 	"flisk init":            {{value: InitJSON{}}, {when: "with `--update-library`", value: LibraryJSON{}}},

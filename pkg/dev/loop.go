@@ -120,7 +120,9 @@ func (l *loop) reload(ctx context.Context, c Change) error {
 	switch {
 	case err == nil:
 		l.again.reset()
-		l.reloads++
+		if l.reloads == 0 || report.Changed {
+			l.reloads++
+		}
 		r.concluded(report)
 		return nil
 	case ctx.Err() != nil:
@@ -259,7 +261,7 @@ func (r *reload) yield(ctx context.Context, waits <-chan struct{}, cancel contex
 // concluded tells of a reload that worked, and sees what it replaced to its end.
 func (r *reload) concluded(report runtime.Report) {
 	kind := Reloaded
-	if !report.Changed {
+	if r.n > 0 && !report.Changed {
 		kind = Unchanged
 	}
 	if kind == Reloaded || r.change.Paths != nil {

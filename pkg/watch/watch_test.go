@@ -326,7 +326,7 @@ func TestDirectories(t *testing.T) {
 	r.nothing("a directory that was moved out")
 	r.must(os.Rename(r.at("lib"), r.at("away")), os.Rename(r.at("away"), r.at("lib")))
 	r.nothing("a directory that was away for a moment")
-	step("modified lib/deep/er/lib.go", func() { r.write("lib/deep/er/lib.go", "seen") })
+	step("added lib/top.go", func() { r.write("lib/top.go", "seen") })
 	step("added in/x.go", func() { r.must(os.Rename(filepath.Join(outside, "in"), r.at("in"))) })
 	step("modified in/x.go", func() { r.write("in/x.go", "ours now") })
 	step("modified in/x.go", func() { // another directory of the same name

@@ -34,13 +34,13 @@ func TestRemovedByHand(t *testing.T) {
 			}
 			return e.removeContainer(t.Context(), c.ID)
 		}
-		restarted := func(turn int) {
+		restarted := func(turn int, input string) {
 			t.Helper()
 			r := p.Restart()
 			if len(r.Replaced) > 0 || !slices.Equal(r.Filled, []string{"bot-1"}) {
 				t.Errorf("the restart says %+v", r)
 			}
-			if a := p.MustTurn("s1", "b"); a.Turn != turn {
+			if a := p.MustTurn("s1", input); a.Turn != turn {
 				t.Errorf("the turn after it: %+v", a)
 			}
 		}
@@ -50,13 +50,13 @@ func TestRemovedByHand(t *testing.T) {
 			!strings.Contains(o.Replicas[0].Detail, "flisk up") || len(o.Stale) > 0 {
 			t.Errorf("without the agent's container: %+v", o)
 		}
-		restarted(2)
+		restarted(2, "b")
 
 		byHand("docker kill of the agent", func(e *engine, l look) error {
 			_, err := e.signalContainer(t.Context(), l.agents[0].ID, syscall.SIGKILL)
 			return err
 		})
-		restarted(3)
+		restarted(3, "another") // the same again could be a retry
 
 		o = byHand("docker rm -f of the gateway", func(e *engine, l look) error { return remove(e, l.gateways[0]) })
 		if !o.Running || o.URL != "" || len(o.Stale) != 1 || !strings.Contains(o.Stale[0], "gateway's container was removed") ||

@@ -57,6 +57,9 @@ func TestC28_UnseenRoutes(t *testing.T) {
 // that either fails the up with its own last words, and nothing is left.
 func TestC28_GatewayThatServesNothing(t *testing.T) {
 	t.Parallel()
+	if os.Getenv("FLISK_TEST_LONG") != "1" {
+		t.Skip("waits for half a minute (FLISK_TEST_LONG=1)")
+	}
 	image := newReal(t).spec("gateway").config.Image
 	p := runtimetest.NewProject(t, realPlace(t))
 	write(t, filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml"),

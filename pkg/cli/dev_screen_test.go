@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/console"
+	"github.com/flisk-go/flisk/pkg/dev"
+	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
+)
+
+// devEvents is a day's work.
+func devEvents() []dev.Event {
+	at := time.Date(2026, 11, 29, 15, 4, 5, 0, time.Local)
+	ms := time.Millisecond
+	step := func(do runtime.Action, agent string, cause string) runtime.Step {
+		return runtime.Step{Do: do, Agent: agent, Replica: agent + "-1", Generation: 2, Cause: cause}
+	}
+	bot := []string{"bot"}
+	return []dev.Event{
+		{Kind: dev.Reloaded, Report: runtime.Report{URL: "http://127.0.0.1:8080"}, Agents: []string{"bot", "clerk"}},
+		{Kind: dev.Reloading, Time: at, Reload: 1, Paths: []string{"turn.go"}, Agents: bot, Steps: runtime.Plan{step(runtime.Start, "bot", "its code changed")}},
+		{
+			Kind: dev.Reloaded, Time: at.Add(time.Second), Reload: 1, Paths: []string{"turn.go"}, Agents: bot,
+			Spans: dev.Spans{Detect: 104 * ms, Plan: 6 * ms, Build: 612 * ms, Start: 31 * ms, Switch: 4 * ms},
+		},
+		{Kind: dev.Drained, Time: at.Add(2 * time.Second), Reload: 1, Agents: bot, Took: 20 * ms, Replaced: []runtime.Change{{Agent: "bot", Replica: "bot-1"}}},
+		{Kind: dev.Drained, Time: at.Add(2 * time.Second), Reload: 1, Agents: bot, Took: 62 * time.Second, Replaced: []runtime.Change{{Agent: "bot", Replica: "bot-1"}}},
+		{Kind: dev.Drained, Time: at.Add(2 * time.Second), Reload: 1, Agents: bot, Took: 20 * ms, Replaced: []runtime.Change{{Agent: "bot", Replica: "bot-1", Exit: runtime.Exit{Code: -1, Signal: 9}}}},
+		{Kind: dev.Drained, Time: at.Add(2 * time.Second), Reload: 1, Agents: bot, Err: errors.New("the Docker engine went away")},
+		{Kind: dev.Unchanged, Time: at.Add(3 * time.Second), Reload: 2, Paths: []string{"a.md", "b.md", "c.md", "d.md", "e.md"}},
+		{Kind: dev.Reloading, Time: at.Add(4 * time.Second), Reload: 2, Paths: []string{"flisk.yaml"}, Agents: bot, Steps: runtime.Plan{step(runtime.Start, "bot", "turn_timeout 1m40s → 1m30s")}},
+		{
+			Kind: dev.Failed, Time: at.Add(5 * time.Second), Reload: 2, Paths: []string{"turn.go"}, Agents: bot,
+			Err: &fault.Fault{
+				Kind: fault.Failed, Message: `the agent in "/home/ann/bot" does not build`, Hint: "correct it and try again; what ran before still runs",
+				Detail: "# example.com/bot\n./turn.go:12:2: undefined: " + strings.Repeat("x", 80) + "\x1b[2J",
+			},
+		},
+		{Kind: dev.Dropped, Time: at.Add(6 * time.Second), Reload: 2, Agents: bot},
+		{Kind: dev.Lost, Time: at.Add(7 * time.Second), Err: errors.New("the gateway's process was killed")},
+		{Kind: dev.Back, Time: at.Add(8 * time.Second)},
+		{Kind: dev.Paused, Time: at.Add(9 * time.Second), Paths: []string{"state.json"}},
+		{Kind: dev.Stopped, Time: at.Add(10 * time.Second)},
+	}
+}
+
+// TestDevScreen: the lines of every event, on a terminal of 80 columns and into a
+// pipe.
+func TestDevScreen(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string]console.OutputOptions{
+		"terminal": {Terminal: true, Width: func() int { return 80 }},
+		"pipe":     {},
+	} {
+		var out bytes.Buffer
+		a := &app{streams: &console.Streams{Out: console.NewOutput(&out, options)}}
+		s := newDevScreen(a, console.NewProgress(a.streams.Out, ""))
+		s.show([]string{"bot", "clerk"})
+		for _, e := range devEvents() {
+			s.tell(e)
+		}
+		for _, text := range []string{
+			"level=INFO msg=started agent=bot", "level=INFO msg=draining in_flight=0", // the loop says the same
+			"thinking about\tit \x1b[31m" + strings.Repeat("and about it ", 10), "level=WARN msg=careful",
+		} {
+			if err := s.log(runtime.Line{Time: devEvents()[1].Time, Replica: "bot-1", Text: text}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.close()
+		golden(t, "dev-"+name, out.String())
+		for line := range strings.Lines(out.String()) {
+			if w := console.Width(strings.TrimSuffix(line, "\n")); options.Width != nil && w > 80 {
+				t.Errorf("a line of %d columns: %q", w, line)
+			}
+		}
+	}
+}
+
+// TestDevStatusLine: the bottom line of an agent says what it does right now.
+func TestDevStatusLine(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	a := &app{streams: &console.Streams{Out: console.NewOutput(&out, console.OutputOptions{Terminal: true, Redraw: true, Width: func() int { return 80 }})}}
+	s := newDevScreen(a, console.NewProgress(a.streams.Out, ""))
+	s.show([]string{"bot", "clerk"})
+	var last []string
+	for _, e := range devEvents() {
+		out.Reset()
+		s.tell(e)
+		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+		last = append(last, string(e.Kind)+": "+strings.Join(lines[max(0, len(lines)-2):], " | "))
+	}
+	s.close()
+	golden(t, "dev-status", strings.Join(last, "\n")+"\n")
+}
+
+// TestDevRefusals: what ends flisk dev before it begins.
+func TestDevRefusals(t *testing.T) {
+	t.Parallel()
+	got := run{}.do(t, "-C", t.TempDir(), "dev", "--json")
+	if got.code != int(fault.Usage) || !strings.Contains(got.err, `"exit_code":2`) {
+		t.Errorf("no project: exit code %d\n%s%s", got.code, got.out, got.err)
+	}
+	lacks := fault.New(fault.Environment, "free it", "port 8080 is taken")
+	d := &fakeDriver{
+		up:   func(context.Context, runtime.Progress) (runtime.Report, error) { return runtime.Report{}, lacks },
+		down: func(context.Context, runtime.Progress) (runtime.Report, error) { return runtime.Report{}, nil },
+		logs: func(ctx context.Context, _ runtime.LogOptions, _ func(runtime.Line) error) error {
+			<-ctx.Done()
+			return nil
+		},
+	}
+	got = run{driver: d, environ: []string{"FLISK_HOME=" + t.TempDir()}}.do(t, "-C", projectDir(t, false), "dev")
+	if got.code != int(fault.Environment) || !strings.Contains(got.err, "port 8080 is taken") {
+		t.Errorf("a port that is taken: exit code %d\n%s%s", got.code, got.out, got.err)
+	}
+}
