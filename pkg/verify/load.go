@@ -18,8 +18,8 @@ const (
 	repeatPause = 20 * time.Millisecond
 )
 
-// load is what clients do during reloads, and what they are told. Processes are
-// numbered by the reload that brought them; 0 is the one that was there before.
+// load is what clients do during reloads, and what they are told. Generations are
+// numbered by the reload that brought them; 0 is what was there before.
 type load struct {
 	scene *scene
 	first *attempt // that is sent again
@@ -28,23 +28,23 @@ type load struct {
 	clients sync.WaitGroup
 	retired sync.WaitGroup
 
-	mu        sync.Mutex
-	processes []process
-	early     map[string]bool // code that answered and that no reload had reported by then
-	requests  int
-	repeats   int
-	outlived  int // requests that a process answered which was replaced by then
-	refused   int
-	again     bool     // the agent's code ran again for a turn that was answered
-	stale     []string // answers of older code than had to answer
-	failed    []string // requests
-	wrong     []string // answers to the turn that was sent again
-	slow      []string // turns that were cut by a drain whose time was up
-	unwell    []answer // the agent's code failed by itself, or it takes no such input
+	mu          sync.Mutex
+	generations []generation
+	early       map[string]bool // code that answered and that no reload had reported by then
+	requests    int
+	repeats     int
+	outlived    int // requests that a process answered which was replaced by then
+	refused     int
+	again       bool     // the agent's code ran again for a turn that was answered
+	stale       []string // answers of older code than had to answer
+	failed      []string // requests
+	wrong       []string // answers to the turn that was sent again
+	slow        []string // turns that were cut by a drain whose time was up
+	unwell      []answer // the agent's code failed by itself, or it takes no such input
 }
 
-// process is one process of the agent.
-type process struct {
+// generation is the process of one code.
+type generation struct {
 	code   string
 	told   time.Time // when it was to be told to stop; zero while it serves
 	change Change    // when it has ended
@@ -52,7 +52,7 @@ type process struct {
 }
 
 func newLoad(s *scene, first *attempt, reply answer) *load {
-	return &load{scene: s, first: first, reply: reply, processes: []process{{code: reply.code}}, early: map[string]bool{}}
+	return &load{scene: s, first: first, reply: reply, generations: []generation{{code: reply.code}}, early: map[string]bool{}}
 }
 
 // start begins what goes on until the returned function is called.
@@ -81,20 +81,20 @@ func every(ctx context.Context, pause time.Duration, do func()) {
 	}
 }
 
-// now is the number of the process that must answer, by the last reload that was
+// now is the number of the generation that must answer, by the last reload that was
 // reported.
 func (l *load) now() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.processes) - 1
+	return len(l.generations) - 1
 }
 
 // reloaded notes a reload that was reported, and sees the old process to its end.
 func (l *load) reloaded(ctx context.Context, now Reloaded) {
 	l.mu.Lock()
-	old := len(l.processes) - 1
-	l.processes[old].told = time.Now()
-	l.processes = append(l.processes, process{code: now.Code})
+	old := len(l.generations) - 1
+	l.generations[old].told = time.Now()
+	l.generations = append(l.generations, generation{code: now.Code})
 	l.mu.Unlock()
 	l.retired.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, l.scene.Drain+changeTimeout)
@@ -102,17 +102,17 @@ func (l *load) reloaded(ctx context.Context, now Reloaded) {
 		change, err := now.Retire(ctx)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.processes[old].change, l.processes[old].err = change, err
+		l.generations[old].change, l.generations[old].err = change, err
 	})
 }
 
-// process is the PID of one that was replaced.
-func (l *load) process(number int) int { return l.processes[number].change.Before.PID }
+// pid is that of a process that was replaced.
+func (l *load) pid(number int) int { return l.generations[number].change.Before.PID }
 
 func (l *load) name(number int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.processes[number].code
+	return l.generations[number].code
 }
 
 // read asks for the list of sessions, or whether the agent is ready: only one that
@@ -141,7 +141,7 @@ func (l *load) read(ctx context.Context, path string) {
 // before it answered.
 func (l *load) overtaken(code string) bool {
 	n := l.number(code)
-	return n >= 0 && !l.processes[n].told.IsZero()
+	return n >= 0 && !l.generations[n].told.IsZero()
 }
 
 // repeatLong lets a process have a turn that is sent again until it is told to
@@ -153,7 +153,7 @@ func (l *load) repeatLong(ctx context.Context, long time.Duration) {
 // repeat sends the first turn again; the agent holds it for a while.
 func (l *load) repeat(ctx context.Context, long time.Duration) {
 	l.mu.Lock()
-	least, again := len(l.processes)-1, l.again
+	least, again := len(l.generations)-1, l.again
 	l.mu.Unlock()
 	if again {
 		return // each one would run the agent's code, and may cost something
@@ -184,8 +184,8 @@ func (l *load) repeat(ctx context.Context, long time.Duration) {
 	}
 }
 
-// answered notes what came back for a turn. least is the number of the process
-// that served when it was sent.
+// answered notes what came back for a turn. least is the number of the
+// generation that served when it was sent.
 func (l *load) answered(least int, got answer, at time.Time, what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,24 +208,24 @@ func (l *load) answered(least int, got answer, at time.Time, what string) {
 // to stop for as long before that as a drain may take.
 func (l *load) outOfTime(least int, got answer, at time.Time) bool {
 	number := max(least, l.number(got.code))
-	told := l.processes[number].told
+	told := l.generations[number].told
 	return !told.IsZero() && at.Sub(told) >= l.scene.Drain-logLag
 }
 
 // number is that of a code; -1 when no reload was to it.
 func (l *load) number(code string) int {
-	return slices.IndexFunc(l.processes, func(p process) bool { return p.code == code })
+	return slices.IndexFunc(l.generations, func(g generation) bool { return g.code == code })
 }
 
-// from notes which code answered. least is the number of the process that served
-// when the request was sent.
+// from notes which code answered. least is the number of the generation that
+// served when the request was sent.
 func (l *load) from(code string, least int, what string) {
 	switch n := l.number(code); {
 	case n < 0:
 		l.early[code] = true // a process serves a moment before its reload is reported
 	case n < least:
 		l.stale = append(l.stale, fmt.Sprintf("%s, sent after reload %d was reported, was answered by the code that reload %d replaced (%s)", what, least, n+1, code))
-	case n < len(l.processes)-1:
+	case n < len(l.generations)-1:
 		l.outlived++
 	}
 }
@@ -254,21 +254,21 @@ func (l *load) judge() error {
 			return fmt.Errorf("an answer came from the code %q, and no reload was to that", code)
 		}
 	}
-	replaced := l.processes[:len(l.processes)-1]
-	for _, p := range replaced {
-		if p.err != nil {
-			return fmt.Errorf("cannot stop what a reload replaced: %w", p.err)
+	replaced := l.generations[:len(l.generations)-1]
+	for _, g := range replaced {
+		if g.err != nil {
+			return fmt.Errorf("cannot stop what a reload replaced: %w", g.err)
 		}
 	}
 	if len(l.slow) > 0 {
 		return s.tooSlow(l.slow[0])
 	}
-	for n, p := range replaced {
-		if err := p.change.replaced(); err != nil {
+	for n, g := range replaced {
+		if err := g.change.replaced(); err != nil {
 			return s.broke(Stale, nil, "reload %d replaced nothing: %v", n+1, err)
 		}
-		if p.change.Exit != (Exit{}) {
-			return s.broke(Failed, nil, "the old process of reload %d ended with %s after its drain", n+1, p.change.Exit)
+		if g.change.Exit != (Exit{}) {
+			return s.broke(Failed, nil, "the old process of reload %d ended with %s after its drain", n+1, g.change.Exit)
 		}
 	}
 	for _, a := range l.unwell {
@@ -285,7 +285,7 @@ func (l *load) judge() error {
 // tell says what was seen.
 func (l *load) tell() {
 	s := l.scene
-	s.saw("%d requests during %s: none failed, and none that was sent after a reload was answered by older code", l.requests, count(len(l.processes)-1, "reload"))
+	s.saw("%d requests during %s: none failed, and none that was sent after a reload was answered by older code", l.requests, count(len(l.generations)-1, "reload"))
 	s.saw("%d of them were finished by a process that had been replaced", l.outlived)
 	s.saw("turn %d was sent again %d times: always its stored reply", l.reply.result.Turn, l.repeats)
 	if l.refused > 0 {

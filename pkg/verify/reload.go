@@ -82,7 +82,7 @@ type marathon struct {
 // underWay is a turn that a process has when it is replaced.
 type underWay struct {
 	*flight
-	code int // of the process, by number
+	from int // generation
 	what string
 }
 
@@ -185,7 +185,7 @@ func (m *marathon) judge(ctx context.Context, stopped error) error {
 		case !over:
 			return m.broke(Failed, f.ledger, "%s was not answered", f.what)
 		}
-		m.load.answered(f.code, got, f.at, f.what)
+		m.load.answered(f.from, got, f.at, f.what)
 	}
 	switch err := m.load.judge(); {
 	case errors.Is(err, errBroken), stopped == nil && err != nil, len(m.load.unwell) > 0:
@@ -209,12 +209,12 @@ func (m *marathon) judge(ctx context.Context, stopped error) error {
 // judgeHandover judges the order of the two turns that met.
 func (m *marathon) judgeHandover() error {
 	old, next := m.handover.old, m.handover.next
-	before, after := m.load.process(old.code), m.load.process(next.code)
+	before, after := m.load.pid(old.from), m.load.pid(next.from)
 	switch {
 	case !m.handover.met:
 		return errors.New("the next turn of the long one's session was accepted only when the long one was over, twice")
-	case old.answer.code != m.load.name(old.code):
-		return fmt.Errorf("the long turn was begun by the code %q, and answered by %q", m.load.name(old.code), old.answer.code)
+	case old.answer.code != m.load.name(old.from):
+		return fmt.Errorf("the long turn was begun by the code %q, and answered by %q", m.load.name(old.from), old.answer.code)
 	case m.scene.busy(next.answer):
 		m.saw("process %d finished a turn of %s by the old code; the next one of its session was refused because the session was busy", before, span(old.answer.took))
 		return nil
