@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	readPause   = 5 * time.Millisecond
-	repeatPause = 20 * time.Millisecond
+	readPause   = 25 * time.Millisecond
+	repeatPause = 50 * time.Millisecond
 )
 
 // load is what clients do during reloads, and what they are told. Generations are
