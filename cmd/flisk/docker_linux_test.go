@@ -25,17 +25,25 @@ import (
 
 // newDockerWorld is a world whose projects run on the real engine, which has the
 // image of the gateway.
-func newDockerWorld(t *testing.T) *world {
+func newDockerWorld(t testing.TB) *world {
 	t.Helper()
-	if out, err := exec.Command("docker", "version").CombinedOutput(); err != nil {
-		dockertest.Missing(t, fmt.Errorf("no Docker engine: %w: %s", err, bytes.TrimSpace(out)))
-	}
-	if out, err := exec.Command("docker", "image", "inspect", stack.GatewayImage).CombinedOutput(); err != nil {
-		dockertest.Missing(t, fmt.Errorf("the Docker engine has no image %s: %w: %s", stack.GatewayImage, err, bytes.TrimSpace(out)))
+	if err := dockerLacks(); err != nil {
+		dockertest.Missing(t, err)
 	}
 	w := newWorld(t)
 	w.env = append(w.env, "FLISK_RUNTIME=auto") // which is Docker, because the engine answers
 	return w
+}
+
+// dockerLacks says what there is not of an engine that tests can use.
+func dockerLacks() error {
+	if out, err := exec.Command("docker", "version").CombinedOutput(); err != nil {
+		return fmt.Errorf("no Docker engine: %w: %s", err, bytes.TrimSpace(out))
+	}
+	if out, err := exec.Command("docker", "image", "inspect", stack.GatewayImage).CombinedOutput(); err != nil {
+		return fmt.Errorf("the Docker engine has no image %s: %w: %s", stack.GatewayImage, err, bytes.TrimSpace(out))
+	}
+	return nil
 }
 
 // dockerProject is a project whose every object is removed when the test ends.
@@ -56,7 +64,7 @@ func (w *world) dockerProject(dir string) *project {
 }
 
 // docker runs the docker command, which must succeed.
-func docker(t *testing.T, args ...string) string {
+func docker(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("docker", args...).Output()
 	if err != nil {

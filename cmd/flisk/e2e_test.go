@@ -47,13 +47,13 @@ func TestMain(m *testing.M) {
 
 // world is a user's machine: a home of its own and no network for Go.
 type world struct {
-	t    *testing.T
+	t    testing.TB
 	home string // FLISK_HOME
 	run  string // FLISK_RUN_DIR, short: socket names end at 104 bytes
 	env  []string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	home := t.TempDir()
 	run, err := os.MkdirTemp("", "fr")
@@ -262,7 +262,7 @@ func (p *project) pid() int {
 }
 
 // eventually waits for a condition, or fails the test after limit.
-func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) {
+func eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(limit)
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -62,19 +63,22 @@ func (a *apply) buildProgram(ctx context.Context, w wantedAgent) (wantedAgent, e
 	if _, err := toolchain.Find(ctx); fault.KindOf(err) == fault.Environment && err != nil && ctx.Err() == nil {
 		return w, errNotHere
 	}
-	o := toolchain.Options{Dir: w.Dir, Root: a.d.o.Stack.Dir, Out: w.program, GOOS: "linux", GOARCH: a.e.facts.Arch}
-	switch c, err := toolchain.CPackages(ctx, o); {
-	case ctx.Err() != nil:
-		return w, err
-	case err == nil && len(c) > 0: // else Build says what is wrong
-		a.warnC(w, c)
-		return w, errNotHere
-	}
 	if err := os.MkdirAll(filepath.Dir(w.program), userOnly); err != nil {
 		return w, err
 	}
-	// What the compiler prints comes back in the error, and only once.
-	err := toolchain.Build(ctx, o)
+	// Under a name that nobody looks for, until it is known to be the right program.
+	o := toolchain.Options{Dir: w.Dir, Root: a.d.o.Stack.Dir, Out: w.program + ".new", GOOS: "linux", GOARCH: a.e.facts.Arch}
+	c, err := buildWithoutC(ctx, o)
+	switch {
+	case ctx.Err() != nil:
+		return w, cmp.Or(err, context.Cause(ctx))
+	case len(c) > 0:
+		a.warnC(w, c)
+		return w, errNotHere
+	}
+	if err == nil {
+		err = os.Rename(o.Out, w.program)
+	}
 	if err == nil {
 		err = a.checkSource(w)
 	}
@@ -87,6 +91,26 @@ func (a *apply) buildProgram(ctx context.Context, w wantedAgent) (wantedAgent, e
 		return w, os.Rename(was, w.program)
 	}
 	return w, errors.Join(err, os.Remove(was))
+}
+
+// buildWithoutC builds, and finds out meanwhile whether the program has C code,
+// which takes a tenth of that. Those are the packages with C code then, and there
+// is no program. What else is wrong is the build's to tell.
+func buildWithoutC(ctx context.Context, o toolchain.Options) (c []string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var listing sync.WaitGroup
+	listing.Go(func() {
+		if c, _ = toolchain.CPackages(ctx, o); len(c) > 0 { // an error is one of the build, too
+			cancel() // it is for nothing
+		}
+	})
+	err = toolchain.Build(ctx, o) // what the compiler prints comes back in the error, and only once
+	listing.Wait()
+	if len(c) > 0 && err == nil {
+		err = os.Remove(o.Out)
+	}
+	return c, err
 }
 
 // unsettled is an agent that was built while its source changed.

@@ -137,7 +137,7 @@ func (a *apply) writeStatic() error {
 	if err := a.d.place.makeShared(); err != nil {
 		return err
 	}
-	return replaceFile(a.d.place.static(), a.target.static)
+	return a.d.place.replace(a.d.place.static(), a.target.static)
 }
 
 // swapGateway stops the gateway, its requests first, and starts it with other

@@ -71,7 +71,7 @@ func (p place) writeLive(l live) error {
 	if err := p.makeShared(); err != nil {
 		return err
 	}
-	return replaceFile(p.routes(), slices.Concat([]byte(liveLine), encoded, []byte("\n"), routes))
+	return p.replace(p.routes(), slices.Concat([]byte(liveLine), encoded, []byte("\n"), routes))
 }
 
 // makeShared makes the directories that are mounted.
@@ -90,10 +90,11 @@ func (p place) makeShared() error {
 	return nil
 }
 
-// replaceFile writes beside a file and renames. The name beside it ends in
-// nothing that Traefik takes for configuration.
-func replaceFile(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".next-*.tmp")
+// replace puts a file into its place in one step. What it is written to before that
+// is outside of the directory of the routes: Traefik takes any event there for a
+// change, and waits for a while after each.
+func (p place) replace(path string, content []byte) error {
+	f, err := os.CreateTemp(p.traefik, ".next-*.tmp")
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (a *apply) restoreStatic() error {
 	if a.static == nil {
 		return nil
 	}
-	return replaceFile(a.d.place.static(), a.static)
+	return a.d.place.replace(a.d.place.static(), a.static)
 }
 
 // restoreRoutes lets serve what served before, and waits until it does: what is

@@ -15,8 +15,13 @@ import (
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
 
-// followEvery is how often a followed log is looked at.
-const followEvery = 100 * time.Millisecond
+// How long a follow waits between two looks: the less is written, the longer. At
+// the pace of a busy log, a silent one would be half of what an idle flisk dev
+// costs.
+const (
+	followBusy   = 100 * time.Millisecond
+	followSilent = 500 * time.Millisecond
+)
 
 // Logs reads the log files, so it works whether anything runs or not. Several
 // agents' lines are merged by time for the tail, and come as they are written
@@ -51,18 +56,24 @@ func (d *Driver) Logs(ctx context.Context, o runtime.LogOptions, emit func(runti
 	if !o.Follow {
 		return nil
 	}
-	tick := time.NewTicker(followEvery)
-	defer tick.Stop()
+	pause := followBusy
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	for {
+		silent := true
 		for _, t := range tails {
-			if err := t.more(emit); err != nil {
+			if err := t.more(func(l runtime.Line) error { silent = false; return emit(l) }); err != nil {
 				return err
 			}
 		}
+		if pause = min(pause+pause/10, followSilent); !silent {
+			pause = followBusy
+		}
+		timer.Reset(pause)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-timer.C:
 		}
 	}
 }
