@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -40,8 +41,9 @@ type proof struct {
 	progress runtime.Progress // of what is built and started
 	runtime  project.Runtime
 	driver   provenDriver
-	volume   string      // its directory, once it is up; of local processes
-	open     []io.Closer // the claim on root, and the pipe that local processes live by
+	reloader runtime.Driver // another one, of the same stack, that does as flisk dev does
+	volume   string         // its directory, once it is up; of local processes
+	open     []io.Closer    // the claim on root, and the pipe that local processes live by
 }
 
 // provenDriver is what a verification needs of a runtime.
@@ -60,7 +62,7 @@ func (a *app) newProof(o *opened, progress runtime.Progress) (*proof, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &proof{app: a, root: root, runtime: o.runtime, force: make(chan struct{}), progress: progress, source: &pinned{hash: hashes(p), known: map[string]string{}}}
+	v := &proof{app: a, root: root, runtime: o.runtime, force: make(chan struct{}), progress: progress, source: newPinned(hashes(p))}
 	port, err := steadyPort()
 	if err == nil {
 		v.stack = stackToProve(o, port)
@@ -138,9 +140,12 @@ func (v *proof) turnTimeout(agent string) time.Duration {
 // the next verification removes them.
 func (v *proof) newDriver() (err error) {
 	if v.runtime == project.Docker {
-		v.driver, err = v.app.roomContainers(v.root, docker.Options{
-			Stack: v.stack, Environ: v.app.environ, SourceHash: v.source.of, Force: v.force, Warn: v.app.warn,
-		})
+		o := docker.Options{Stack: v.stack, Environ: v.app.environ, SourceHash: v.source.of, Force: v.force, Warn: v.app.warn}
+		if v.driver, err = v.app.roomContainers(v.root, o); err != nil {
+			return err
+		}
+		o.Leave, o.SourceHash, o.Warn = true, v.source.checked, nil // that would say the same again
+		v.reloader, err = v.app.roomContainers(v.root, o)
 		return err
 	}
 	held, mine, err := os.Pipe()
@@ -148,9 +153,12 @@ func (v *proof) newDriver() (err error) {
 		return err
 	}
 	v.open = append(v.open, held, mine)
-	v.driver, err = roomProcesses(v.root, process.Options{
-		Stack: v.stack, Env: v.app.environ, SourceHash: v.source.of, Force: v.force, Owner: held,
-	})
+	o := process.Options{Stack: v.stack, Env: v.app.environ, SourceHash: v.source.of, Force: v.force, Owner: held}
+	if v.driver, err = roomProcesses(v.root, o); err != nil {
+		return err
+	}
+	o.Leave, o.SourceHash = true, v.source.checked
+	v.reloader, err = roomProcesses(v.root, o)
 	return err
 }
 
@@ -198,7 +206,7 @@ func (v *proof) end(ctx context.Context, force bool) error {
 	}
 	_, err := v.driver.Down(ctx, v.progress)
 	if containers, ok := v.driver.(*docker.Driver); ok {
-		err = errors.Join(err, containers.Erase(ctx, console.Silent()), containers.Close())
+		err = errors.Join(err, containers.Erase(ctx, console.Silent()), containers.Close(), v.reloader.(*docker.Driver).Close())
 		if err != nil { // the next verification goes on from there
 			return errors.Join(err, v.unclaim())
 		}
@@ -207,19 +215,33 @@ func (v *proof) end(ctx context.Context, force bool) error {
 }
 
 // pinned is a source hash that does not change any more once it is pinned: what
-// is verified must be one program, whoever edits the source meanwhile.
+// is verified must be one program, whoever edits the source meanwhile. A reload
+// gives that program another name, as if the source were another one.
 type pinned struct {
 	hash func(agent string) (string, error)
 
-	mu    sync.Mutex
-	known map[string]string
-	fixed bool
+	mu        sync.Mutex
+	known     map[string]string
+	fixed     bool
+	reloads   map[string]int // of each agent
+	reloading string         // the agent that is being reloaded; "" when none is
+}
+
+func newPinned(hash func(agent string) (string, error)) *pinned {
+	return &pinned{hash: hash, known: map[string]string{}, reloads: map[string]int{}}
 }
 
 func (p *pinned) of(agent string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.name(agent)
+}
+
+func (p *pinned) name(agent string) (string, error) {
 	if hash, ok := p.known[agent]; ok && p.fixed {
+		if n := p.reloads[agent]; n > 0 {
+			hash += "-reload-" + strconv.Itoa(n)
+		}
 		return hash, nil
 	}
 	hash, err := p.hash(agent)
@@ -227,6 +249,42 @@ func (p *pinned) of(agent string) (string, error) {
 		p.known[agent] = hash
 	}
 	return hash, err
+}
+
+// checked is of, and makes sure that what is built for a reload is what was pinned.
+func (p *pinned) checked(agent string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if agent == p.reloading {
+		now, err := p.hash(agent)
+		if err != nil {
+			return "", err
+		}
+		if now != p.known[agent] {
+			return "", fmt.Errorf("the source of agent %q changed while it was verified", agent)
+		}
+	}
+	return p.name(agent)
+}
+
+// reload makes the source of an agent another one, by its name, unless do returns
+// an error.
+func (p *pinned) reload(agent string, do func() error) error {
+	p.rename(agent, agent, 1)
+	err := do()
+	if err != nil {
+		p.rename("", agent, -1)
+		return err
+	}
+	p.rename("", agent, 0)
+	return nil
+}
+
+func (p *pinned) rename(reloading, agent string, by int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reloading = reloading
+	p.reloads[agent] += by
 }
 
 func (p *pinned) pin() {

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -58,6 +60,30 @@ func (t provenAgent) Restart(ctx context.Context) (verify.Change, error) {
 		return verify.Change{}, err
 	}
 	return t.only(report.Replaced)
+}
+
+func (t provenAgent) Reload(ctx context.Context) (now verify.Reloaded, err error) {
+	err = t.source.reload(t.agent, func() error {
+		report, err := t.reloader.Up(ctx, t.progress)
+		if err != nil {
+			return err
+		}
+		if len(report.Left) == 0 {
+			return fmt.Errorf("no process of agent %q was replaced", t.agent)
+		}
+		// The older ones are those of earlier reloads, and are being retired.
+		old := slices.MaxFunc(report.Left, func(a, b runtime.Ref) int { return cmp.Compare(a.Generation, b.Generation) })
+		now.Retire = func(ctx context.Context) (verify.Change, error) {
+			change, err := t.reloader.Retire(ctx, old)
+			if err != nil {
+				return verify.Change{}, err
+			}
+			return t.only([]runtime.Change{change})
+		}
+		now.Code, err = t.source.of(t.agent)
+		return err
+	})
+	return now, err
 }
 
 func (t provenAgent) Signal(ctx context.Context, sig syscall.Signal) (verify.Change, error) {

@@ -352,7 +352,7 @@ func TestStackToProve(t *testing.T) {
 func TestPinnedSource(t *testing.T) {
 	t.Parallel()
 	now := "one"
-	p := &pinned{hash: func(string) (string, error) { return now, nil }, known: map[string]string{}}
+	p := newPinned(func(string) (string, error) { return now, nil })
 	want := func(want string) {
 		t.Helper()
 		if got, err := p.of("bot"); err != nil || got != want {
@@ -365,6 +365,41 @@ func TestPinnedSource(t *testing.T) {
 	p.pin()
 	now = "three"
 	want("two")
+}
+
+// A reload gives the pinned source another name, which stays when it worked, and
+// refuses to build from another source.
+func TestPinnedSourceIsReloaded(t *testing.T) {
+	t.Parallel()
+	now := "one"
+	p := newPinned(func(string) (string, error) { return now, nil })
+	ask := func(of func(string) (string, error), agent, want string) {
+		t.Helper()
+		if got, err := of(agent); err != nil || got != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	ask(p.of, "bot", "one")
+	ask(p.of, "clerk", "one")
+	p.pin()
+	for _, want := range []string{"one-reload-1", "one-reload-2"} {
+		if err := p.reload("bot", func() error { ask(p.checked, "bot", want); return nil }); err != nil {
+			t.Error(err)
+		}
+		ask(p.of, "bot", want)
+	}
+	now = "two"
+	err := p.reload("bot", func() error {
+		ask(p.checked, "clerk", "one") // it is not built
+		_, err := p.checked("bot")
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "changed while it was verified") {
+		t.Errorf("built from another source: %v", err)
+	}
+	ask(p.of, "bot", "one-reload-2")
+	ask(p.checked, "bot", "one-reload-2")
+	ask(p.of, "clerk", "one")
 }
 
 func TestOnlyChange(t *testing.T) {

@@ -29,8 +29,9 @@ type client struct {
 	agent string
 	http  http.RoundTripper
 
-	mu    sync.Mutex
-	codes []string // source hashes that answered
+	mu       sync.Mutex
+	codes    []string // source hashes that answered, each once
+	reloaded []string // those of them that are no surprise, besides the first
 }
 
 func newClient(agent string) *client {
@@ -52,7 +53,8 @@ type answer struct {
 	marked  bool      // its header says that it is a replay
 	problem turn.Code // "" for an answer that is not of the contract
 	detail  string
-	err     error // why the connection broke
+	code    string // source hash of the code that answered; "" when it was somebody else
+	err     error  // why the connection broke
 	took    time.Duration
 }
 
@@ -118,9 +120,9 @@ func (c *client) send(ctx context.Context, base string, m message) (got answer) 
 	if err != nil {
 		return answer{err: err}
 	}
-	got = answer{status: status}
+	got = answer{status: status, code: header.Get(turn.HeaderCode)}
 	if got.ok() {
-		c.note(header.Get(turn.HeaderCode))
+		c.note(got.code)
 		got.marked = header.Get(turn.HeaderReplayed) == turn.ReplayedTrue
 		if err := json.Unmarshal(content, &got.result); err != nil {
 			return answer{err: fmt.Errorf("an answer that is not of the contract: %w", err)}
@@ -232,9 +234,16 @@ func (c *client) settle(ctx context.Context, base, turnID string) (turn.Status, 
 func (c *client) note(code string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.codes) == 0 || c.codes[len(c.codes)-1] != code {
+	if !slices.Contains(c.codes, code) {
 		c.codes = append(c.codes, code)
 	}
+}
+
+// expect says that the agent runs code of that name from now on.
+func (c *client) expect(code string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reloaded = append(c.reloaded, code)
 }
 
 // seenCode is the source hash that the agent answered with first.
@@ -247,12 +256,15 @@ func (c *client) seenCode() string {
 	return c.codes[0]
 }
 
-// sameCode says when not all answers came from the same code.
+// sameCode says when an answer came from other code than the first one, and that
+// was no reload's.
 func (c *client) sameCode() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.codes) > 1 {
-		return errors.New("the agent's code changed meanwhile")
+	for i, code := range c.codes {
+		if i > 0 && !slices.Contains(c.reloaded, code) {
+			return errors.New("the agent's code changed meanwhile")
+		}
 	}
 	return nil
 }

@@ -74,6 +74,10 @@ func readPatches(path string) (map[string][]edit, error) {
 var targets = map[string]func(*bench) Target{
 	"kill-misses": func(b *bench) Target { return killMisses{b} },
 	"kill-lies":   func(b *bench) Target { return killLies{b} },
+
+	"gateway-too-late": func(b *bench) Target { return gatewayTooLate{b} },
+	"old-code-serves":  func(b *bench) Target { return &oldCodeServes{bench: b} },
+	"reload-skipped":   func(b *bench) Target { return reloadSkipped{b} },
 }
 
 // killMisses is a stack whose kill kills nothing, and which says what it sees.
@@ -94,6 +98,58 @@ func (k killLies) Signal(ctx context.Context, sig syscall.Signal) (Change, error
 		return k.bench.Signal(ctx, sig)
 	}
 	return Change{k.current.id, Process{k.current.id.PID + 1, "later"}, Exit{-1, syscall.SIGKILL}}, nil
+}
+
+// gatewayTooLate is a stack that stops the old process before the gateway is told
+// of the new one. Its drain lets the old one serve for a while, but for saying that
+// it is ready.
+type gatewayTooLate struct{ *bench }
+
+func (g gatewayTooLate) Reload(ctx context.Context) (Reloaded, error) {
+	g.newCode()
+	old := g.current
+	next, err := g.launch(ctx)
+	if err != nil {
+		return Reloaded{}, err
+	}
+	g.current = next
+	exit, err := g.stopProcess(ctx, old)
+	g.route(next)
+	return Reloaded{g.env.Code, func(context.Context) (Change, error) { return Change{old.id, next.id, exit}, nil }}, err
+}
+
+// oldCodeServes is one whose gateway never forgets the first process.
+type oldCodeServes struct {
+	*bench
+	first *agentProcess
+}
+
+func (o *oldCodeServes) Reload(ctx context.Context) (Reloaded, error) {
+	o.newCode()
+	old, next, err := o.replace(ctx)
+	if err != nil {
+		return Reloaded{}, err
+	}
+	if o.first == nil {
+		o.first = old
+	}
+	o.route(o.first, next)
+	return Reloaded{o.env.Code, func(ctx context.Context) (Change, error) {
+		if old == o.first {
+			return Change{Before: old.id, After: next.id}, nil
+		}
+		return o.retire(ctx, old, next)
+	}}, nil
+}
+
+// reloadSkipped is one that says that it reloaded, and lets the old process be.
+type reloadSkipped struct{ *bench }
+
+func (r reloadSkipped) Reload(context.Context) (Reloaded, error) {
+	id := r.current.id
+	r.started++
+	r.newCode()
+	return Reloaded{r.env.Code, func(context.Context) (Change, error) { return Change{Before: id, After: id}, nil }}, nil
 }
 
 // Every mutant must be caught by the check that the table names.

@@ -29,6 +29,7 @@ const (
 	Torn      Kind = "torn"       // a turn is there in part
 	Leaked    Kind = "leaked"     // a session has something of another one
 	Failed    Kind = "failed"     // a request that had to succeed did not
+	Stale     Kind = "stale"      // older code answered than had to
 	NotKilled Kind = "not killed" // a kill or a stop did not end the process as it must
 )
 
@@ -57,7 +58,7 @@ type Result struct {
 	Seen     []string   `json:"seen"`             // what the verdict rests on, in order
 	Replies  []Exchange `json:"replies"`          // what was said; not judged
 	Sessions []string   `json:"sessions"`         // that were used
-	Turns    int        `json:"turns"`            // that were sent
+	Turns    int        `json:"turns"`            // that were sent; not what reload repeats
 	Gap      int64      `json:"gap_ms"`           // the longest time without a ready agent
 	Millis   int64      `json:"millis"`
 }

@@ -22,7 +22,7 @@ type Check struct {
 	Name    string
 	Promise string // the guarantee, as a sentence
 	How     string // what is done to try it
-	Turns   int    // that it sends, at most, besides those that follow and those of allow
+	Turns   int    // that it sends, at most, besides those that follow, those of allow, and what reload repeats
 
 	// Undisturbed is how long the session is, in turns, that its own is compared
 	// with; 0 when it is compared with none.
@@ -136,18 +136,32 @@ func (s *scene) post(ctx context.Context, a *attempt) (answer, error) {
 		return answer{}, fmt.Errorf("more than the %d turns were needed that it says it sends", s.Turns)
 	}
 	s.mu.Unlock()
+	got, err := s.send(ctx, a)
+	if err == nil && got.ok() {
+		s.mu.Lock()
+		s.result.Replies = append(s.result.Replies, Exchange{a.session, got.result.Turn, turn.Text(a.input), turn.Text(got.result.Reply)})
+		s.mu.Unlock()
+	}
+	return got, err
+}
+
+// send is post of what does not count: a turn that was answered before, for which
+// the agent's code does not run again.
+func (s *scene) send(ctx context.Context, a *attempt) (answer, error) {
 	got := s.client.send(ctx, s.target.URL(), a.message)
 	if ctx.Err() != nil && !got.ok() {
 		a.told(answer{err: context.Cause(ctx)})
 		return got, context.Cause(ctx)
 	}
 	a.told(got)
-	if got.ok() {
-		s.mu.Lock()
-		s.result.Replies = append(s.result.Replies, Exchange{a.session, got.result.Turn, turn.Text(a.input), turn.Text(got.result.Reply)})
-		s.mu.Unlock()
-	}
 	return got, nil
+}
+
+// ran counts a turn that was sent again and run again.
+func (s *scene) ran() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.result.Turns++
 }
 
 // turn sends the next turn of a session once the agent is ready, and returns its
@@ -297,6 +311,19 @@ func (s *scene) restart(ctx context.Context) (Change, error) {
 		return change, fmt.Errorf("cannot restart the agent: %w", err)
 	}
 	return change, nil
+}
+
+// reload replaces the agent's process by one of newer code, and lets the old one
+// run.
+func (s *scene) reload(ctx context.Context) (Reloaded, error) {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	now, err := s.target.Reload(ctx)
+	if err != nil {
+		return now, fmt.Errorf("cannot reload the agent: %w", err)
+	}
+	s.client.expect(now.Code)
+	return now, nil
 }
 
 // otherInput is one that differs from a given one: another of the agent's own,

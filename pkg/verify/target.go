@@ -10,7 +10,8 @@ import (
 // Target is a stack that a verification may do anything to: nobody else uses it,
 // and its volume was empty. One agent of it is verified, with one replica and
 // with holds unlocked (see [turn.Hold]). Run calls its methods one at a time,
-// except that turns are under way meanwhile, and that Logs runs beside others.
+// except that turns are under way meanwhile, that Logs runs beside others, and
+// that what was reloaded is retired beside later reloads.
 //
 // When ctx ends, a method returns its cause as soon as it can; what it began may
 // be half done, and the next Up or Down goes on from there.
@@ -28,6 +29,13 @@ type Target interface {
 	// before the old one is stopped through its drain, or killed when that takes
 	// too long. It returns when the old one has ended.
 	Restart(ctx context.Context) (Change, error)
+
+	// Reload replaces the agent's process by one of newer code, as a save under
+	// flisk dev does: it returns when no request goes to the old one any more,
+	// which runs on until [Reloaded.Retire] ends it. A target makes the code newer
+	// by its name alone, so that the program is the same; what Up starts from then
+	// on has that name.
+	Reload(ctx context.Context) (Reloaded, error)
 
 	// Signal sends a signal to the agent's process, and nothing else: whatever
 	// keeps it alive is not told. It returns when that process has ended and
@@ -80,6 +88,15 @@ func (e Exit) String() string {
 type Change struct {
 	Before, After Process
 	Exit          Exit // of Before
+}
+
+// Reloaded is a reload that was done.
+type Reloaded struct {
+	Code string // what the new process says that it runs; see [turn.HeaderCode]
+
+	// Retire stops the old process through its drain, as Restart does. It is to be
+	// called once.
+	Retire func(ctx context.Context) (Change, error)
 }
 
 // killed says why a change is not that of a kill; nil when it is.

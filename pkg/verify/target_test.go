@@ -171,13 +171,34 @@ func (b *bench) stopGateway() {
 }
 
 func (b *bench) Restart(ctx context.Context) (Change, error) {
-	old := b.current
-	next, err := b.launch(ctx)
+	old, next, err := b.replace(ctx)
 	if err != nil {
 		return Change{}, err
 	}
-	b.current = next
-	b.route(next)
+	return b.retire(ctx, old, next)
+}
+
+func (b *bench) Reload(ctx context.Context) (Reloaded, error) {
+	b.newCode()
+	old, next, err := b.replace(ctx)
+	return Reloaded{b.env.Code, func(ctx context.Context) (Change, error) { return b.retire(ctx, old, next) }}, err
+}
+
+// newCode gives the code another name.
+func (b *bench) newCode() { b.env.Code = "c0de-" + strconv.Itoa(b.started) }
+
+// replace starts a process that gets what the present one got so far.
+func (b *bench) replace(ctx context.Context) (old, next *agentProcess, err error) {
+	old = b.current
+	if next, err = b.launch(ctx); err == nil {
+		b.current = next
+		b.route(next)
+	}
+	return old, next, err
+}
+
+// retire ends a process that gets nothing any more.
+func (b *bench) retire(ctx context.Context, old, next *agentProcess) (Change, error) {
 	settle, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_ = b.gateway.Drained(settle, old.name) // what is in flight after that is its drain's

@@ -84,7 +84,9 @@ func Select(names []string) ([]Check, error) {
 // Turns is how many turns the checks send together, at most, as long as no
 // session differs from an undisturbed one; to tell such a difference from chance,
 // and to try again, Run sends up to [SpareTurns] more. It is less than the sum of [Check.Most]: the
-// undisturbed session is that of all checks.
+// undisturbed session is that of all checks. A turn that was answered, and is sent
+// again as load, is none: the agent's code does not run for it. Where it does, the
+// load ends.
 func Turns(checks []Check) int {
 	n := longest(checks)
 	for _, c := range checks {
