@@ -76,16 +76,26 @@ func TestC28_GatewayThatServesNothing(t *testing.T) {
 }
 
 // TestC27_RouteThatIsNotServed: an agent that is ready by itself, and that the
-// gateway does not reach, fails the up, and nothing is left.
+// gateway does not reach, fails the up with what Traefik itself complains of, and
+// nothing is left.
 func TestC27_RouteThatIsNotServed(t *testing.T) {
 	t.Parallel()
 	p := runtimetest.NewProject(t, realPlace(t))
 	override := filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml")
 	first := runtime.Ref{Agent: "bot", Replica: "bot-1", Generation: 1}
 	write(t, override, fmt.Sprintf("services: {gateway: {extra_hosts: [%q]}}", alias(first)+":127.0.0.1"))
+	place := driverOf(p).place
+	if err := place.makeShared(); err != nil {
+		t.Fatal(err)
+	}
+	complaint := filepath.Join(place.dynamic(), "complaint.yaml")
+	write(t, complaint, "http: {routers: {complaint: {rule: \"Nonsense(\", service: nowhere}}}\n")
 	p.Setup.ReadyTimeout = 5 * time.Second
 	_, err := p.Driver().Up(t.Context(), p.P)
 	mustFault(t, err, fault.Failed, `agent "bot" does not answer ready through the gateway`)
+	if f, ok := errors.AsType[*fault.Fault](err); !ok || !strings.Contains(f.Detail, "complaint@file") {
+		t.Errorf("Traefik's own words are missing: %+v", f)
+	}
 	l, err := driverOf(p).look(t.Context())
 	if err != nil || len(l.everything())+len(l.networks) > 0 {
 		t.Errorf("left %+v, %v", l, err)
