@@ -19,8 +19,8 @@ import (
 
 // build makes an agent's image: from a static program that is built here, where
 // there is a Go toolchain, no C code, and the override says nothing of how to
-// build, and by its Dockerfile otherwise. One that was made from the same source in the same way
-// is there already, and needs neither.
+// build, and by its Dockerfile otherwise. One that was made from the same source
+// in the same way is there already, and needs neither.
 func (a *apply) build(ctx context.Context, w wantedAgent) error {
 	was, ok, err := a.e.inspectImage(ctx, w.Image)
 	if err != nil {

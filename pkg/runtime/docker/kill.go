@@ -112,7 +112,7 @@ const signalTime = 2 * time.Second
 // say so. One that goes on is left alone.
 func startEnded(ctx context.Context, e *engine, id string) error {
 	if ctx.Err() != nil {
-		return nil // nothing was sent
+		return nil // most likely nothing was sent
 	}
 	ctx = context.WithoutCancel(ctx)
 	for over := time.Now().Add(signalTime); ; {
