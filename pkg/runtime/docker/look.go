@@ -268,6 +268,7 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 	switch {
 	case !c.runs():
 		r.State, r.Detail = runtime.Failing, "its container has stopped ("+exitOf(c.State.ExitCode).String()+"); flisk up replaces it"
+		r.Stopped, _ = time.Parse(time.RFC3339Nano, c.State.FinishedAt)
 		return r, nil
 	case c.State.Restarting:
 		r.State, r.PID = runtime.Failing, 0
