@@ -396,6 +396,11 @@ func (a *apply) finish(ctx context.Context, changed bool) error {
 	if changed {
 		a.d.removeUnused(ctx, a.target, l)
 	}
+	if l.live != nil && l.live.Ending { // a down was killed before its first stop
+		goesOn := *l.live
+		goesOn.Ending = false
+		return a.d.place.writeLive(goesOn)
+	}
 	return nil
 }
 

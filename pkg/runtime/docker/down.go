@@ -29,6 +29,7 @@ func (d *Driver) stopAll(ctx context.Context, p runtime.Progress, l look) (chang
 	observed := d.toStop(l)
 	plan := runtime.NewPlan(runtime.Desired{}, observed, runtime.OpDown)
 	a := newApply(course{d: d, look: l}, p)
+	d.sayEnding(l)
 	if err := a.run(ctx, plan); err != nil {
 		return plan.Changes(), err
 	}
@@ -51,6 +52,17 @@ func (d *Driver) stopAll(ctx context.Context, p runtime.Progress, l look) (chang
 	}
 	// Its count belongs to containers, of which there are none any more.
 	return changed, errors.Join(os.RemoveAll(d.place.traefik), os.RemoveAll(d.place.kills))
+}
+
+// sayEnding writes down that what serves is being stopped. It is for those who look
+// meanwhile, or after this was killed: a disk that is full keeps nobody from
+// stopping.
+func (d *Driver) sayEnding(l look) {
+	if l.live != nil && len(l.everything()) > len(l.readers) {
+		ending := *l.live
+		ending.Ending = true
+		_ = d.place.writeLive(ending)
+	}
 }
 
 // removeNetwork removes the project's network, unless somebody else's container is

@@ -85,7 +85,7 @@ func (a *apply) startGateway(ctx context.Context) error {
 		err = a.writeStatic()
 	}
 	if err == nil {
-		err = a.d.place.writeLive(live{a.target.dir, routesTo(a.d.o.Stack, nil)})
+		err = a.d.place.writeLive(live{Dir: a.target.dir, Routes: routesTo(a.d.o.Stack, nil)})
 	}
 	for _, c := range a.course.look.gateways { // one that has stopped
 		if err == nil {
@@ -153,7 +153,7 @@ func (a *apply) swapGateway(ctx context.Context) error {
 		err = a.writeStatic()
 	}
 	if err == nil && !a.course.look.ownRoutes() { // plain Compose's had its own
-		err = a.d.place.writeLive(live{a.target.dir, routesTo(a.d.o.Stack, nil)})
+		err = a.d.place.writeLive(live{Dir: a.target.dir, Routes: routesTo(a.d.o.Stack, nil)})
 	}
 	if err != nil {
 		err = errors.Join(err, a.restoreStatic()) // the old one goes on, and reads it when it starts again
@@ -180,7 +180,7 @@ const (
 // answers by that: no request reaches another one any more.
 func (a *apply) switchRoutes(ctx context.Context, serve []runtime.Ref) error {
 	a.switched = true
-	return a.route(ctx, live{a.target.dir, routesTo(a.d.o.Stack, serve)}, a.target.address)
+	return a.route(ctx, live{Dir: a.target.dir, Routes: routesTo(a.d.o.Stack, serve)}, a.target.address)
 }
 
 func (a *apply) route(ctx context.Context, l live, address string) error {

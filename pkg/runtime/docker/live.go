@@ -28,6 +28,10 @@ import (
 type live struct {
 	Dir    string       `json:"dir"` // of the project
 	Routes stack.Routes `json:"routes"`
+
+	// Ending is from before the first stop of a down until nothing is left, or
+	// until an up: what the table names and is not there was removed by flisk.
+	Ending bool `json:"ending,omitempty"`
 }
 
 // liveLine begins the first line of the file. It is a comment to Traefik.

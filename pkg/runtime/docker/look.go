@@ -198,12 +198,18 @@ func (d *Driver) Observe(ctx context.Context) (runtime.Observed, error) {
 
 func (d *Driver) observed(ctx context.Context, l look) (runtime.Observed, error) {
 	o := runtime.Observed{Volume: d.o.Stack.Volume.Name, Place: d.volumePlace(l.e), Dir: l.dir()}
+	ending := l.ending()
+	if ending {
+		o.Stale = append(o.Stale, "it is being stopped right now, or a down was interrupted; flisk down finishes that")
+	}
 	if g, ok := l.gateway(); ok {
 		o.Gateway, o.GatewayPID = g.address(), g.State.Pid
 		o.URL, o.Setup = "http://"+o.Gateway, g.Config.Labels[labelSettings]
 		if l.ownRoutes() {
 			o.Routes = l.live.Routes.Hash()
 		}
+	} else if ending {
+		// It goes last but for services, and needs no words of its own.
 	} else if len(l.gateways) > 0 {
 		o.Stale = append(o.Stale, "the gateway's container has stopped; flisk up brings it back")
 	} else if l.live != nil && len(l.agents)+len(l.services) > 0 {
@@ -234,12 +240,18 @@ func (d *Driver) observed(ctx context.Context, l look) (runtime.Observed, error)
 	return o, nil
 }
 
+// ending reports whether a down goes on, or was interrupted.
+func (l look) ending() bool {
+	return l.live != nil && l.live.Ending && len(l.everything()) > len(l.readers)
+}
+
 // gone are the replicas that the live routes name and that have no container any
-// more: whoever removed it was not flisk, which takes what it removes out of them
-// first. When there is no container at all, the whole project was taken down, as
-// by docker compose down, and nothing of it should run.
+// more: whoever removed it was not flisk, which takes what it replaces out of them
+// first, and before a down writes into them that there is one. When there is no
+// container at all, the whole project was taken down, as by docker compose down,
+// and nothing of it should run.
 func (l look) gone() (out []runtime.Replica) {
-	if _, runs := l.gateway(); l.live == nil || runs && !l.ownRoutes() || len(l.everything()) == len(l.readers) {
+	if _, runs := l.gateway(); l.live == nil || l.live.Ending || runs && !l.ownRoutes() || len(l.everything()) == len(l.readers) {
 		return nil
 	}
 	for _, ref := range l.live.refs() {
@@ -287,6 +299,8 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 		r.State, r.Detail = runtime.Waiting, "it is ready, and gets no requests: an up goes on right now, or was killed; flisk up finishes it"
 	case c.RestartCount > 0:
 		r.State, r.Detail = runtime.Failing, d.loopDetail(ctx, l.e, c)
+	case l.ending():
+		r.State = runtime.Draining
 	default:
 		r.State = runtime.Starting
 	}
@@ -406,5 +420,5 @@ func namedSettings(c *container.Config) []runtime.Setting {
 	if err != nil { // somebody else's
 		return nil
 	}
-	return append(settingsOf(env, values), buildSetting(c.Labels[labelBuild]))
+	return append(settingsOf(env, values), buildSetting(c.Labels[labelBuild]), projectSetting(c.Labels[composeProject]))
 }
