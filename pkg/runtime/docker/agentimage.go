@@ -133,7 +133,9 @@ func (a *apply) buildImage(ctx context.Context, w wantedAgent) error {
 	var err error
 	build.logins, err = a.d.logins().everywhere(ctx)
 	a.d.warnLogin(err)
-	if _, err := a.e.buildDockerfile(ctx, build, a.p.Output()); err != nil {
+	_, stages, err := a.e.buildDockerfile(ctx, build, a.p.Output())
+	a.d.keepStages(ctx, a.e, w.Image, stages, err == nil)
+	if err != nil {
 		return err
 	}
 	command, err := a.imageCommand(ctx, w.Image)
@@ -162,6 +164,7 @@ func (d *Driver) removeUnused(ctx context.Context, t target, l look) {
 			_ = l.e.removeImage(ctx, image.ID)
 		}
 	}
+	d.removeStages(ctx, l.e, func(s stage) bool { return !slices.Contains(tags, s.Image) })
 	programs, err := os.ReadDir(d.place.build)
 	if err != nil {
 		return

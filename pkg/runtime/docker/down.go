@@ -141,5 +141,6 @@ func (d *Driver) erase(ctx context.Context, p runtime.Progress) error {
 			err = errors.Join(err, l.e.removeImage(ctx, i.ID))
 		}
 	}
-	return errors.Join(err, os.RemoveAll(d.place.build), os.RemoveAll(d.place.logs), d.memory().Forget(runtimeName))
+	d.removeStages(ctx, l.e, func(stage) bool { return true })
+	return errors.Join(err, os.RemoveAll(d.place.stages), os.RemoveAll(d.place.build), os.RemoveAll(d.place.logs), d.memory().Forget(runtimeName))
 }

@@ -70,7 +70,7 @@ func (e *engine) loadAgentImage(ctx context.Context, a agentImage) (id string, m
 		return "", false, e.failed(what, err)
 	}
 	defer func() { _ = answer.Body.Close() }() // it is only read
-	if _, err := readMessages(answer.Body, io.Discard); err != nil {
+	if err := readMessages(answer.Body, io.Discard); err != nil {
 		return "", false, e.failed(what, err)
 	}
 	loaded, ok, err := e.inspectImage(ctx, a.tag)
@@ -238,6 +238,22 @@ func (e *engine) removeImage(ctx context.Context, ref string) error {
 	_, err = e.api.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})
 	if err != nil && !errdefs.IsNotFound(err) {
 		return e.failed(fmt.Sprintf("remove the image %q", ref), err)
+	}
+	return nil
+}
+
+// removeImageAlone removes an image without a name, and none of its parents. One
+// that is gone is no error; one that another image or a container is made of is
+// [errConflict].
+func (e *engine) removeImageAlone(ctx context.Context, id string) error {
+	ctx, cancel, err := change(ctx, changeBudget)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	_, err = e.api.ImageRemove(ctx, id, image.RemoveOptions{})
+	if err != nil && !errdefs.IsNotFound(err) {
+		return e.failed(fmt.Sprintf("remove the image %q", id), err)
 	}
 	return nil
 }
