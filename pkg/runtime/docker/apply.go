@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -297,32 +296,6 @@ func pause(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	case <-timer.C:
 		return nil
-	}
-}
-
-// confirm asks for an agent's readiness as a client does, until it is answered
-// by the table that the gateway shall have.
-func (a *apply) confirm(ctx context.Context, agent string) error {
-	l, err := a.d.place.readLive()
-	if err != nil || l == nil {
-		return cmp.Or(err, fmt.Errorf("there are no live routes in %q", a.d.place.routes()))
-	}
-	within := time.Now().Add(a.d.o.ReadyTimeout)
-	for {
-		status, routes, err := ask(ctx, a.target.address, agent)
-		if err == nil && status == 200 && routes == l.Routes.Hash() {
-			return nil
-		}
-		if time.Now().After(within) {
-			f := fault.New(fault.Failed, "flisk logs "+agent+" may show why", "agent %q does not answer ready through the gateway", agent)
-			if now, err := a.d.look(ctx); err == nil {
-				f.Detail = gatewayWords(ctx, now)
-			}
-			return f
-		}
-		if err := pause(ctx, readyPoll); err != nil {
-			return err
-		}
 	}
 }
 

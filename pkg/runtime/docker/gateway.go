@@ -168,12 +168,10 @@ func (a *apply) swapGateway(ctx context.Context) error {
 	return err
 }
 
-// How long the gateway may take to read new routes. Measured, half a second is
-// its worst on a busy machine. Where the engine is in a virtual machine, it may
-// never hear of a change: then it is started again, and reads them.
+// Multiples of Options.GatewayTimeout.
 const (
-	routesTime  = 5 * time.Second
-	routesAgain = 15 * time.Second
+	routesAgain = 3 // to start, and to read the routes
+	reachTime   = 2 // to reach an agent that is ready
 )
 
 // switchRoutes lets exactly these generations serve, and returns when the gateway
@@ -183,12 +181,14 @@ func (a *apply) switchRoutes(ctx context.Context, serve []runtime.Ref) error {
 	return a.route(ctx, live{Dir: a.target.dir, Routes: routesTo(a.d.o.Stack, serve)}, a.target.address)
 }
 
+// route writes a table and waits for it. Where the engine is in a virtual machine,
+// the gateway may never hear of a change: then it is started again, and reads it.
 func (a *apply) route(ctx context.Context, l live, address string) error {
 	if err := a.d.place.writeLive(l); err != nil {
 		return fault.New(fault.Environment, "FLISK_HOME says where they are", "cannot write the live routes: %w", err)
 	}
 	hash := l.Routes.Hash()
-	seen, err := awaitRoutes(ctx, address, hash, routesTime)
+	seen, err := awaitRoutes(ctx, address, hash, a.d.o.GatewayTimeout)
 	if err != nil || seen {
 		return err
 	}
@@ -205,7 +205,7 @@ func (a *apply) route(ctx context.Context, l live, address string) error {
 		err = a.startOnPort(ctx, g.ID)
 	}
 	if err == nil {
-		if seen, err = awaitRoutes(ctx, address, hash, routesAgain); err == nil && !seen {
+		if seen, err = awaitRoutes(ctx, address, hash, routesAgain*a.d.o.GatewayTimeout); err == nil && !seen {
 			err = a.gatewayFailed(ctx, now)
 		}
 	}
