@@ -344,7 +344,7 @@ func TestC18_ComposeProjectNameCountsForNothing(t *testing.T) {
 		t.Errorf("warnings: %q", warnings)
 	}
 	for _, c := range fake.Containers() {
-		if c.Labels[composeProject] != p.Setup.Stack.Name {
+		if c.Labels[composeProject] != p.Setup.Stack.ContainerProject() {
 			t.Errorf("%s is of the project %q", c.Name, c.Labels[composeProject])
 		}
 	}
