@@ -94,7 +94,7 @@ func TestStagesGoWithTheNextBuild(t *testing.T) {
 				"go.mod":     "module " + r.project, "main.go": c + r.project,
 			}
 			if c == "broken" {
-				files["Dockerfile"] += "COPY nothing /\n"
+				files["Dockerfile"] += "FROM scratch\nCOPY nothing /\n"
 			}
 			_, stages, err := r.e.buildDockerfile(t.Context(), dockerfileBuild{tag: r.name("x"), dir: tree(t, files), labels: r.labels()}, &strings.Builder{})
 			d.keepStages(t.Context(), r.e, r.name("x"), stages, err == nil)
