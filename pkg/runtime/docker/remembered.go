@@ -75,7 +75,7 @@ func (d *Driver) checkVolume(ctx context.Context, l look, external bool) (volume
 		return state, d.memory().Gone(name)
 	case foreign:
 		return state, fault.New(fault.Environment,
-			fmt.Sprintf("put the right one back from a backup; to begin without them instead: docker volume rm %s, then flisk down --volumes", name),
+			fmt.Sprintf("put the right one back from a backup; to begin without them instead, give yours another name under volumes in flisk.yaml, and remove %s; or, where nobody needs what is in that one: docker volume rm %s, then flisk down --volumes", d.memory().Path(), name),
 			"the volume %q is not the one with the project's conversations: %s", name, d.whose(v.Labels))
 	}
 	remedy := "put the right one back from a backup"

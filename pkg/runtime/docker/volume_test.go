@@ -95,6 +95,39 @@ func TestC17_ExternalVolumeStays(t *testing.T) {
 	}
 }
 
+// TestC16_SomebodyElsesInItsPlace: what may be somebody's data is not advised to
+// be removed where another name does, and that way on works.
+func TestC16_SomebodyElsesInItsPlace(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	p.Up()
+	p.MustTurn("s1", "a")
+	p.Down()
+	d, e, name := driverOf(p), mustEngine(t, p), p.Setup.Stack.Volume.Name
+	if err := e.removeVolume(t.Context(), volumeRef{name: name, project: p.Setup.Stack.ID}); err != nil {
+		t.Fatal(err)
+	}
+	fake.AddVolume(name, map[string]string{labelProject: "ffffffffffff"})
+	_, err := p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Environment, name, "is not the one with the project's conversations", "of another flisk project")
+	f, _ := errors.AsType[*fault.Fault](err)
+	other, remove := strings.Index(f.Hint, "another name under volumes in flisk.yaml"), strings.Index(f.Hint, "docker volume rm")
+	if other < 0 || remove < other || !strings.Contains(f.Hint, d.memory().Path()) {
+		t.Errorf("the hint is %q", f.Hint)
+	}
+	p.Setup.Stack.Volume.Name += "-2"
+	if err := os.Remove(d.memory().Path()); err != nil {
+		t.Fatal(err)
+	}
+	p.Up()
+	if a := p.MustTurn("s1", "a"); a.Turn != 1 {
+		t.Errorf("on another volume: %+v", a)
+	}
+	if !slices.Contains(fake.Volumes(), name) {
+		t.Errorf("the volumes are %v", fake.Volumes())
+	}
+}
+
 // TestC17_ReadVolume: sessions can be looked at when nothing runs and while
 // something does, and the volume stays as it is.
 func TestC17_ReadVolume(t *testing.T) {
