@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -61,6 +62,9 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 	report.Place = d.volumePlace(l.e)
 	for tries := 1; ; tries++ {
 		c, err := d.prepare(ctx, l)
+		if errors.Is(err, syscall.EADDRINUSE) && l.serves() {
+			err = runtime.StillRuns(err)
+		}
 		if err != nil {
 			return report, err
 		}
@@ -81,11 +85,18 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 		report.Created = a.volumeMade
 		if err != nil {
 			undone := a.rollBack(ctx)
-			return report, runtime.GivenUp(ctx, err, runtime.WayBack{Closed: a.committed, Err: undone})
+			return report, runtime.GivenUp(ctx, err, runtime.WayBack{
+				Closed: a.committed, Err: undone, Runs: !a.committed && l.serves(),
+			})
 		}
 		report.Changed, report.Replaced, report.Filled = plan.Changes(), a.replaced, runtime.Filled(plan, c.running())
 		return report, nil
 	}
+}
+
+// serves reports whether an agent gets requests.
+func (l look) serves() bool {
+	return slices.ContainsFunc(l.agents, func(c seen) bool { return c.runs() && l.serving(c) })
 }
 
 // begin is how every change begins; what runs must not be another copy's.
