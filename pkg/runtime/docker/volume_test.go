@@ -128,6 +128,25 @@ func TestC16_SomebodyElsesInItsPlace(t *testing.T) {
 	}
 }
 
+// TestC18_NothingIsRefusedForTheEngine: an engine that fails for a moment says
+// nothing of the volume.
+func TestC18_NothingIsRefusedForTheEngine(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	p.Up()
+	p.Down()
+	for _, op := range []string{"VolumeInspect", "ContainerCreate"} { // of the look into it
+		fake.Fail(dockertest.Failure{Op: op, Message: "it is busy"})
+		why, err := driverOf(p).CheckVolume(t.Context())
+		if why != nil || err == nil || !strings.Contains(err.Error(), "it is busy") {
+			t.Errorf("%s: refused for %v, %v", op, why, err)
+		}
+	}
+	if why, err := driverOf(p).CheckVolume(t.Context()); why != nil || err != nil {
+		t.Errorf("the right one: %v, %v", why, err)
+	}
+}
+
 // TestC17_ReadVolume: sessions can be looked at when nothing runs and while
 // something does, and the volume stays as it is.
 func TestC17_ReadVolume(t *testing.T) {
@@ -236,7 +255,11 @@ func TestC18_VolumeMadeAgain(t *testing.T) {
 			t.Helper()
 			_, err := d.Up(t.Context(), p.P)
 			mustFault(t, err, fault.Environment, parts...)
-			mustFault(t, d.CheckVolume(t.Context()), fault.Environment, parts...)
+			why, err := d.CheckVolume(t.Context())
+			if err != nil {
+				t.Errorf("check: %v", err)
+			}
+			mustFault(t, why, fault.Environment, parts...)
 			_, err = d.ChangeVolume(t.Context(), p.P, Command{Args: []string{"import"}, Stdout: io.Discard, Stderr: io.Discard})
 			mustFault(t, err, fault.Environment, parts...)
 			if s, err := d.Survey(t.Context()); !errors.Is(err, ErrEmpty) {
@@ -245,8 +268,8 @@ func TestC18_VolumeMadeAgain(t *testing.T) {
 		}
 		p.Up()
 		p.MustTurn("s1", "a")
-		if err := d.CheckVolume(t.Context()); err != nil {
-			t.Errorf("the right one: %v", err)
+		if why, err := d.CheckVolume(t.Context()); err != nil || why != nil {
+			t.Errorf("the right one: %v, %v", why, err)
 		}
 		p.Down()
 
