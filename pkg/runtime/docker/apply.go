@@ -189,6 +189,15 @@ func (a *apply) taken(name string) bool {
 	return slices.ContainsFunc(a.course.look.everything(), func(c seen) bool { return c.name() == name })
 }
 
+// freeName is a name, or one made of it that no container of the project has:
+// what was killed in the middle of a replacement may have left several.
+func (a *apply) freeName(name string) string {
+	for a.taken(name) {
+		name += "-next"
+	}
+	return name
+}
+
 // named is a replica for people: while another generation of it is there, it is
 // the old or the new one.
 func (a *apply) named(ref runtime.Ref) string {
