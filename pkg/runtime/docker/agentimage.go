@@ -117,9 +117,12 @@ func (a *apply) loadImage(ctx context.Context, w wantedAgent) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = a.e.loadAgentImage(ctx, agentImage{
+	id, made, err := a.e.loadAgentImage(ctx, agentImage{
 		tag: w.Image, program: w.program, arch: a.e.facts.Arch, roots: roots, labels: a.imageLabels(w),
 	})
+	if made {
+		a.d.keepImage(stage{ID: id, Image: w.Image, Engine: a.e.facts.ID})
+	}
 	return err
 }
 
@@ -153,17 +156,8 @@ func (d *Driver) removeUnused(ctx context.Context, t target, l look) {
 	for _, a := range t.agents {
 		tags = append(tags, a.Image)
 	}
-	list, err := l.e.listImages(ctx, d.o.Stack.ID)
-	if err != nil {
-		return
-	}
-	for _, image := range list {
-		used := slices.ContainsFunc(l.everything(), func(c seen) bool { return c.Image == image.ID })
-		kept := slices.ContainsFunc(image.RepoTags, func(tag string) bool { return slices.Contains(tags, tag) })
-		if d.ours(image.Labels) && !used && !kept && image.Labels[labelAgent] != "" {
-			_ = l.e.removeImage(ctx, image.ID)
-		}
-	}
+	_ = d.dropImages(ctx, l.e, l, tags)
+	_ = d.dropNames(ctx, l.e, tags)
 	d.removeStages(ctx, l.e, func(s stage) bool { return !slices.Contains(tags, s.Image) })
 	programs, err := os.ReadDir(d.place.build)
 	if err != nil {

@@ -29,7 +29,7 @@ type dockerfileBuild struct {
 // buildDockerfile builds with the engine's classic builder and tags the image.
 // The output of the build and the size of the context go to w, line by line.
 // Base images that are missing are pulled by the engine. The stages are those that
-// came to their end before the last one, also when the build failed.
+// came to their end, also when the build failed.
 func (e *engine) buildDockerfile(ctx context.Context, b dockerfileBuild, w io.Writer) (id string, stages []stage, err error) {
 	what := fmt.Sprintf("build the image %q", b.tag)
 	if b.dockerfile == "" {
@@ -54,7 +54,7 @@ func (e *engine) buildDockerfile(ctx context.Context, b dockerfileBuild, w io.Wr
 		_ = answer.Body.Close() // it was only read
 		if stages = seen.ended; err == nil && len(stages) > 0 {
 			last := len(stages) - 1
-			id, stages = stages[last].ID, stages[:last]
+			id, stages[last].last = stages[last].ID, true
 		}
 	}
 	if ctx.Err() != nil {

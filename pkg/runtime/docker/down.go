@@ -134,13 +134,7 @@ func (d *Driver) erase(ctx context.Context, p runtime.Progress) error {
 	for _, v := range volumes {
 		err = errors.Join(err, l.e.removeVolume(ctx, volumeRef{name: v.Name, project: d.o.Stack.ID}))
 	}
-	images, listing := l.e.listImages(ctx, d.o.Stack.ID)
-	err = errors.Join(err, listing)
-	for _, i := range images {
-		if d.ours(i.Labels) {
-			err = errors.Join(err, l.e.removeImage(ctx, i.ID))
-		}
-	}
+	err = errors.Join(err, d.dropImages(ctx, l.e, look{}, nil), d.dropNames(ctx, l.e, nil))
 	d.removeStages(ctx, l.e, func(stage) bool { return true })
-	return errors.Join(err, os.RemoveAll(d.place.stages), os.RemoveAll(d.place.build), os.RemoveAll(d.place.logs), d.memory().Forget(runtimeName))
+	return errors.Join(err, os.RemoveAll(d.place.images), os.RemoveAll(d.place.stages), os.RemoveAll(d.place.build), os.RemoveAll(d.place.logs), d.memory().Forget(runtimeName))
 }

@@ -67,12 +67,16 @@ func (d *Driver) look(ctx context.Context) (look, error) {
 		return !d.ours(c.Labels) || c.Labels[composeOneOff] == "True"
 	})
 	found := make([]container.InspectResponse, len(list))
-	errs := make([]error, len(list))
+	errs, own := make([]error, len(list)), make([]bool, len(list))
 	var networks []network.Summary
 	var listing error
 	var all sync.WaitGroup
 	for i, c := range list {
-		all.Go(func() { found[i], errs[i] = l.e.inspectContainer(ctx, c.ID) })
+		all.Go(func() {
+			if found[i], errs[i] = l.e.inspectContainer(ctx, c.ID); errs[i] == nil {
+				own[i], errs[i] = d.isOwn(ctx, l.e, found[i])
+			}
+		})
 	}
 	all.Go(func() { networks, listing = l.e.listNetworks(ctx, d.o.Stack.ID) })
 	all.Wait()
@@ -89,7 +93,7 @@ func (d *Driver) look(ctx context.Context) (look, error) {
 		case errors.Is(errs[i], errNotFound): // removed just now
 		case errs[i] != nil:
 			return l, errs[i]
-		default:
+		case own[i]:
 			l.add(seen{c, refOf(c.Config.Labels)})
 		}
 	}

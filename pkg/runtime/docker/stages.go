@@ -28,6 +28,7 @@ type stage struct {
 	Engine string // id of the one that has it
 
 	made bool // by this build: its last image was not in the cache
+	last bool // the image that the build was for
 }
 
 // stageReader takes the stages out of the stream of a build.
@@ -69,41 +70,44 @@ func (r *stageReader) take(m message) {
 
 // readStages reads what was written down. A file that cannot be read is nothing:
 // it is only about space.
-func (p place) readStages() (stages []stage) {
-	content, err := os.ReadFile(p.stages)
+func readStages(path string) (stages []stage) {
+	content, err := os.ReadFile(path)
 	if err != nil || json.Unmarshal(content, &stages) != nil {
 		return nil
 	}
 	return stages
 }
 
-func (p place) writeStages(stages []stage) error {
+func writeStages(path string, stages []stage) error {
 	if len(stages) == 0 {
-		if err := os.Remove(p.stages); !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
 	content, err := json.Marshal(stages)
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(p.stages), userOnly)
+		err = os.MkdirAll(filepath.Dir(path), userOnly)
 	}
 	if err != nil {
 		return err
 	}
-	return replaceFile(p.stages, content)
+	return replaceFile(path, content)
 }
 
 // keepStages writes down which stages a build of an image made. When it succeeded,
 // those of earlier builds are removed that it did not use.
 func (d *Driver) keepStages(ctx context.Context, e *engine, image string, built []stage, succeeded bool) {
-	known := d.place.readStages()
+	known := readStages(d.place.stages)
 	for _, s := range built {
-		if s.Image, s.Engine = image, e.facts.ID; s.made && !slices.ContainsFunc(known, s.is) {
+		s.Image, s.Engine = image, e.facts.ID
+		if s.last && succeeded {
+			d.keepImage(s)
+		} else if s.made && !slices.ContainsFunc(known, s.is) {
 			known = append(known, s)
 		}
 	}
-	if err := d.place.writeStages(known); err != nil {
+	if err := writeStages(d.place.stages, known); err != nil {
 		d.warn("the build left images without a name that flisk will not remove: " + err.Error())
 		return
 	}
@@ -118,12 +122,12 @@ func (s stage) isImage(other stage) bool { return s.ID == other.ID }
 // removeStages removes those of the engine that are not wanted any more. What it
 // cannot remove now, the next one will.
 func (d *Driver) removeStages(ctx context.Context, e *engine, unwanted func(stage) bool) {
-	known := d.place.readStages()
+	known := readStages(d.place.stages)
 	left := slices.DeleteFunc(slices.Clone(known), func(s stage) bool {
 		return s.Engine == e.facts.ID && unwanted(s) && e.removeStage(ctx, s) == nil
 	})
 	if len(left) < len(known) {
-		_ = d.place.writeStages(left) // one that is gone is removed again
+		_ = writeStages(d.place.stages, left) // one that is gone is removed again
 	}
 }
 
@@ -134,11 +138,20 @@ func (e *engine) removeStage(ctx context.Context, s stage) error {
 	if err != nil {
 		return err
 	}
+	return e.removeDown(ctx, s, below)
+}
+
+// removeDown removes images that a stage's is made of, its own first, as far as
+// they have no name and nothing else is built on them.
+func (e *engine) removeDown(ctx context.Context, s stage, below []string) error {
 	for _, id := range below {
 		if s.Base != "" && strings.HasPrefix(strings.TrimPrefix(id, "sha256:"), s.Base) {
 			return nil
 		}
 		found, there, err := e.inspectImage(ctx, id)
+		if err == nil && !there && id == s.ID { // its name was its last
+			continue
+		}
 		if err != nil || !there || len(found.RepoTags)+len(found.RepoDigests) > 0 {
 			return err
 		}

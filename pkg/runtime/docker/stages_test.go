@@ -107,10 +107,11 @@ func TestStagesGoWithTheNextBuild(t *testing.T) {
 }
 
 func stagesGo(t *testing.T, r *rig, build func(content string, d *Driver) error) {
-	d := &Driver{place: place{stages: filepath.Join(t.TempDir(), "projects", "x.stages")}, warned: &warnings{told: map[string]bool{}}}
+	home := filepath.Join(t.TempDir(), "projects")
+	d := &Driver{place: place{stages: filepath.Join(home, "x.stages"), images: filepath.Join(home, "x.images")}, warned: &warnings{told: map[string]bool{}}}
 	there := func() string {
 		var out []string
-		for _, s := range d.place.readStages() {
+		for _, s := range readStages(d.place.stages) {
 			if _, ok, err := r.e.inspectImage(t.Context(), s.ID); err != nil || !ok {
 				t.Errorf("%s is written down, and not there: %v", s.ID, err)
 			}
@@ -168,7 +169,7 @@ func stagesGo(t *testing.T, r *rig, build func(content string, d *Driver) error)
 	if _, ok, err := r.e.inspectImage(t.Context(), two); err != nil || !ok {
 		t.Errorf("a stage with a name is gone: %v", err)
 	}
-	if err := r.e.removeImage(t.Context(), r.name("mine")); err != nil {
+	if err := r.e.removeImageAlone(t.Context(), r.name("mine")); err != nil {
 		t.Fatal(err)
 	}
 	d.removeStages(t.Context(), r.e, func(stage) bool { return true })
@@ -188,7 +189,7 @@ func TestEraseRemovesStages(t *testing.T) {
 		t.Error("an up of another program succeeded")
 	}
 	d := driverOf(p)
-	stages := d.place.readStages()
+	stages := readStages(d.place.stages)
 	if len(stages) != 1 {
 		t.Fatalf("written down: %+v", stages)
 	}
