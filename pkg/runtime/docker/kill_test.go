@@ -98,7 +98,7 @@ func TestWhatAClientIsToldOfAKill(t *testing.T) {
 		runtimetest.Eventually(t, "the turn to begin", func() bool { return logged(t, p, "a turn of 5s begins") })
 		before := time.Now()
 		// As "docker kill": nothing brings it back.
-		if _, err := mustEngine(t, p).signalContainer(t.Context(), only(t, p).ID, syscall.SIGKILL); err != nil {
+		if _, _, err := mustEngine(t, p).signalContainer(t.Context(), only(t, p).ID, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		if r := p.Replica(); r.Stopped.Before(before) || r.Stopped.After(time.Now()) {
@@ -125,4 +125,37 @@ func only(t *testing.T, p *runtimetest.Project) seen {
 		t.Fatalf("%d agents, %v", len(l.agents), err)
 	}
 	return l.agents[0]
+}
+
+// TestSignalThatWasSent: only where a signal may have been sent is the container
+// watched for its end, whether anybody waits or not.
+func TestSignalThatWasSent(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	p.Up()
+	e, before := mustEngine(t, p), only(t, p)
+	fake.Fail(dockertest.Failure{Op: "ContainerKill"})
+	began := time.Now()
+	if _, err := p.Driver().Kill(t.Context(), "bot"); err == nil {
+		t.Error("the engine refused, and nobody said so")
+	}
+	if took := time.Since(began); took >= signalTime {
+		t.Errorf("nothing was sent, and it was waited for %s", took)
+	}
+	for what, c := range map[string]struct {
+		fails dockertest.Failure
+		sent  bool
+	}{
+		"refused":           {dockertest.Failure{Op: "ContainerKill"}, false},
+		"no answer":         {dockertest.Failure{Op: "ContainerKill", After: true, Drop: true}, true},
+		"no end of the end": {dockertest.Failure{Op: "ContainerWait"}, true},
+	} {
+		fake.Fail(c.fails)
+		if _, sent, err := e.signalContainer(t.Context(), before.ID, syscall.SIGKILL); err == nil || sent != c.sent {
+			t.Errorf("%s: sent: %t, %v", what, sent, err)
+		}
+		if err := e.startContainer(t.Context(), before.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
