@@ -262,6 +262,30 @@ func TestC18_DockerAndBack(t *testing.T) {
 	}
 }
 
+// TestDockerKillDuringATurn: "flisk turn" survives a kill by itself.
+func TestDockerKillDuringATurn(t *testing.T) {
+	t.Parallel()
+	p := newDockerWorld(t).dockerProject(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	p.do("up")
+	cmd := p.command(p.dir, "turn", "4s", "-s", "s1")
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, "the turn runs", func() bool { return strings.Contains(p.do("logs"), "turn runs 4s") })
+	p.do("kill", "bot")
+	err := cmd.Wait()
+	said := errOut.String()
+	if err != nil || out.Len() == 0 || !strings.Contains(said, "again: the agent went away") || !strings.Contains(said, "same key") || !regexp.MustCompile(`sent \d times`).MatchString(said) {
+		t.Errorf("%v\n%s%s", err, &out, said)
+	}
+	if view := p.session("s1"); view.Turns != 1 {
+		t.Errorf("the session holds %d turns, want 1", view.Turns)
+	}
+}
+
 // proofs are what the engine has of verifications below a directory.
 func proofs(t *testing.T, tmp string) (left []string) {
 	t.Helper()

@@ -42,8 +42,8 @@ type ImportedSession struct {
 }
 
 // ImportAll imports a whole export into the volume in a directory, and makes it a
-// volume when it is none, unless a certain one is expected. It decides about every session before it writes the
-// first one; agents may run meanwhile. What was imported before an error stays:
+// volume when it is none, unless a certain one is expected. It decides about every
+// session before it writes the first one; agents may run meanwhile. What was imported before an error stays:
 // somebody may use it already.
 //
 // Errors: [ErrUnknownAgent] and [ErrSessionExists] when nothing was imported for

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,8 @@ func (o *opened) importAll(ctx context.Context, p runtime.Progress, x *checkpoin
 	}
 	driver, foreign := o.driver.(foreignVolume) // looks by itself
 	if !foreign {
-		if err := o.checkVolume(ctx); err != nil {
+		refused, err := o.checkVolume(ctx)
+		if err = cmp.Or(refused, err); err != nil {
 			return observed.Volume, report, err
 		}
 		report, err = checkpoint.ImportAll(ctx, observed.Place, x, options)

@@ -95,7 +95,7 @@ func (a *app) newChat(ctx context.Context, o chatOptions) (*chat, error) {
 	if !c.begun {
 		c.begin()
 	}
-	c.client = client{base: observed.URL, http: directly(), again: func(err error, pause time.Duration) {
+	c.client = client{base: observed.URL, http: directly(), gone: p.gone, again: func(err error, pause time.Duration) {
 		c.progress.Note("again", console.Warn, fmt.Sprintf("%v; same key, in %s", err, console.Span(pause)))
 	}}
 	return c, nil

@@ -25,6 +25,9 @@ type client struct {
 	http http.RoundTripper
 	// again is told before each further attempt, with what happened.
 	again func(err error, pause time.Duration)
+	// gone says why an agent does not come back, after a gateway that is not
+	// flisk's own answered for it; "" when it may. Nil is never.
+	gone func(ctx context.Context, agent string) string
 }
 
 // Bounds of the attempts at one turn. What is still running at the end of the
@@ -64,6 +67,7 @@ type turnError struct {
 	err     error         // else what happened
 	body    string        // of an answer that is not of the contract
 	sent    bool          // it may have reached an agent
+	foreign bool          // the problem is what an answer of a gateway that is not flisk's own means
 	down    string        // why the agent does not answer, where that is known
 
 	attempts int           // how often it was sent
@@ -110,7 +114,10 @@ func (c *client) send(ctx context.Context, m message) (answer, error) {
 		if ok {
 			failed.attempts, failed.took = attempt, time.Since(began)
 		}
-		if !ok || !failed.retryable() || attempt == maxAttempts || failed.took > retryWindow {
+		if ok && failed.foreign && c.gone != nil {
+			failed.down = c.gone(ctx, m.agent)
+		}
+		if !ok || failed.down != "" || !failed.retryable() || attempt == maxAttempts || failed.took > retryWindow {
 			return answer{}, err
 		}
 		wait := max(pause, min(after, maxPause))
@@ -172,6 +179,11 @@ func refused(m message, resp *http.Response, content []byte) error {
 	if withoutRoutes(resp, content) {
 		return &turnError{message: m, err: fmt.Errorf("the gateway has not read its routes yet (%s)", resp.Status)}
 	}
+	if kind != turn.ProblemType && answerLost(resp) {
+		problem := turn.Problemf(turn.AgentLost, "the gateway got no answer from agent %q (%s)", m.agent, resp.Status)
+		problem.SessionID = m.session
+		return &turnError{message: m, problem: problem, foreign: true, sent: true}
+	}
 	if kind != turn.ProblemType || json.Unmarshal(content, &problem) != nil {
 		return stranger(m, resp, content)
 	}
@@ -185,6 +197,14 @@ func refused(m message, resp *http.Response, content []byte) error {
 func withoutRoutes(resp *http.Response, content []byte) bool {
 	return resp.StatusCode == http.StatusNotFound && resp.Header.Get(turn.HeaderRoutes) == "" &&
 		string(bytes.TrimSpace(content)) == "404 page not found"
+}
+
+// answerLost recognises what Traefik answers for an agent that went away, or that
+// took no connection for as long as it holds a request: which of them is not told.
+// The stamp of our routes is what tells it from another program on the port.
+func answerLost(resp *http.Response) bool {
+	return resp.Header.Get(turn.HeaderRoutes) != "" &&
+		(resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusGatewayTimeout)
 }
 
 // stranger is an answer that is not of the contract.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
@@ -42,6 +44,70 @@ func problem(p *turn.Problem) *http.Response {
 	return rec.Result()
 }
 
+// byRoutes is what Traefik answers for an agent, by our routes.
+func byRoutes(status int) *http.Response {
+	rec := httptest.NewRecorder()
+	rec.Header().Set(turn.HeaderRoutes, "0123456789ab")
+	http.Error(rec, http.StatusText(status), status)
+	return rec.Result()
+}
+
+// A turn whose answer a gateway has lost is sent again as long as the agent may
+// come back, and what it is given up with names its key.
+func TestTurnIsGivenUpWithItsAgent(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		gone, want string
+		sent       int
+	}{
+		{"", "agent-lost: ", maxAttempts},
+		{"its container has stopped", `agent "bot" does not answer: its container has stopped (sent 3 times in `, 3},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{answer: func(int, *http.Request) (*http.Response, error) { return byRoutes(http.StatusBadGateway), nil }}
+			asked := 0
+			client := client{base: "http://gateway", http: s, again: func(error, time.Duration) {}, gone: func(context.Context, string) string {
+				if asked++; asked == 3 {
+					return c.gone
+				}
+				return ""
+			}}
+			_, err := client.send(t.Context(), message{agent: "bot", session: "s1", key: "k1", input: []byte(`"hi"`)})
+			f := asFault((&app{}).turnFault(err))
+			if len(s.keys) != c.sent || !strings.HasPrefix(f.Message, c.want) || !strings.Contains(f.Hint, "--key k1 -s s1") {
+				t.Errorf("sent %d times: %+v", len(s.keys), f)
+			}
+		})
+	}
+}
+
+// What has just stopped may come back, and what was removed does not.
+func TestWhichAgentsComeBack(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	stopped := func(ago time.Duration) runtime.Replica {
+		return runtime.Replica{Agent: "bot", State: runtime.Failing, Stopped: now.Add(-ago), Detail: "stopped"}
+	}
+	other := runtime.Replica{Agent: "clerk", State: runtime.Ready}
+	for _, c := range []struct {
+		name     string
+		replicas []runtime.Replica
+		gone     bool
+	}{
+		{"just now", []runtime.Replica{stopped(time.Second)}, false},
+		{"long ago", []runtime.Replica{stopped(time.Minute), other}, true},
+		{"removed", []runtime.Replica{{Agent: "bot", State: runtime.Gone, Detail: "removed"}}, true},
+		{"one of two", []runtime.Replica{stopped(time.Minute), {Agent: "bot", State: runtime.Ready}}, false},
+		{"the engine starts it again", []runtime.Replica{{Agent: "bot", State: runtime.Failing, Detail: "it ended"}}, false},
+		{"nothing is known", nil, false},
+	} {
+		o := &opened{driver: observing(runtime.Observed{Replicas: c.replicas})}
+		if why := o.gone(t.Context(), "bot"); (why != "") != c.gone {
+			t.Errorf("%s: %q", c.name, why)
+		}
+	}
+}
+
 func TestTurnIsSentAgainUnderItsKey(t *testing.T) {
 	t.Parallel()
 	refusedErr := fmt.Errorf("dial: %w", syscall.ECONNREFUSED)
@@ -65,6 +131,8 @@ func TestTurnIsSentAgainUnderItsKey(t *testing.T) {
 			http.NotFound(rec, nil)
 			return rec.Result(), nil
 		}},
+		{"a 502 by our routes", func(int, *http.Request) (*http.Response, error) { return byRoutes(http.StatusBadGateway), nil }},
+		{"a 504 by our routes", func(int, *http.Request) (*http.Response, error) { return byRoutes(http.StatusGatewayTimeout), nil }},
 		{"answer cut in the middle", func(int, *http.Request) (*http.Response, error) {
 			resp := committed()
 			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"sess`), &brokenReader{}))

@@ -262,7 +262,7 @@ type refusing struct {
 	why error
 }
 
-func (r refusing) CheckVolume(context.Context) error { return r.why }
+func (r refusing) CheckVolume(context.Context) (refused, err error) { return r.why, nil }
 
 // C18: status says itself what up would refuse, and does not advise it.
 func TestC18_StatusSaysWhatUpRefuses(t *testing.T) {
@@ -281,6 +281,31 @@ func TestC18_StatusSaysWhatUpRefuses(t *testing.T) {
 	var v StatusJSON
 	if err := json.Unmarshal([]byte(got.out), &v); err != nil || v.Volume.Refused != "the volume is another one" {
 		t.Errorf("%v in %+v", err, got)
+	}
+}
+
+// checking is a driver that is asked about the volume.
+type checking struct {
+	containers
+	check func() (refused, err error)
+}
+
+func (c checking) CheckVolume(context.Context) (refused, err error) { return c.check() }
+
+// C18: what keeps status from telling is no refusal, and a Ctrl-C meanwhile is an
+// interruption and no success.
+func TestC18_StatusThatCannotTell(t *testing.T) {
+	t.Parallel()
+	gone := checking{onDocker(t, runtime.Observed{}), func() (error, error) { return nil, errors.New("the engine took too long") }}
+	got := run{driver: gone}.do(t, "status", "-C", projectDir(t, false), "--runtime", "docker")
+	if got.code != 0 || strings.Contains(got.out+got.err, "refuses") || !strings.Contains(got.out, "cannot be read: the engine took too long") {
+		t.Errorf("got %+v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := checking{onDocker(t, runtime.Observed{}), func() (error, error) { cancel(); return nil, nil }}
+	got = run{driver: stopped, ctx: ctx}.do(t, "status", "-C", projectDir(t, false), "--runtime", "docker")
+	if got.code != 130 || got.out != "" {
+		t.Errorf("a status that was interrupted: %+v", got)
 	}
 }
 

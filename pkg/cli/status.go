@@ -72,12 +72,14 @@ func runStatus(ctx context.Context, a *app, now time.Time) error {
 		return err
 	}
 	volume := o.volumeOf(ctx, observed)
-	refused := o.checkVolume(ctx)
-	if ctx.Err() != nil {
-		return refused
-	}
-	if refused != nil {
+	refused, err := o.checkVolume(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case refused != nil:
 		volume.Refused = asFault(refused).Message
+	case err != nil && volume.Problem == "":
+		volume.Problem = asFault(err).Message
 	}
 	if a.global.json {
 		return a.printJSON(StatusJSON{

@@ -99,7 +99,7 @@ func runTurn(ctx context.Context, a *app, o turnOptions, m message) error {
 	again := func(err error, pause time.Duration) {
 		progress.Note("again", console.Warn, fmt.Sprintf("%v; same key, in %s", err, console.Span(pause)))
 	}
-	c := client{base: observed.URL, http: directly(), again: again}
+	c := client{base: observed.URL, http: directly(), again: again, gone: opened.gone}
 	started := time.Now()
 	done := progress.Wait("waiting for " + m.agent)
 	got, err := c.send(ctx, m)
@@ -209,7 +209,7 @@ func (a *app) turnFault(err error) error {
 		return err
 	}
 	f := &fault.Fault{Kind: fault.Failed, Message: failed.Error(), Detail: failed.body, Err: failed}
-	if failed.problem != nil {
+	if failed.problem != nil && failed.down == "" {
 		code := failed.problem.Code
 		f.Kind, f.Hint = a.problemHint(code, failed.message)
 		f.Message = string(code) + ": " + f.Message + failed.tried()
@@ -218,7 +218,7 @@ func (a *app) turnFault(err error) error {
 	}
 	switch {
 	case failed.down != "":
-		f.Message, f.Detail = fmt.Sprintf("agent %q does not answer: %s", failed.message.agent, failed.down), ""
+		f.Message, f.Detail = fmt.Sprintf("agent %q does not answer: %s%s", failed.message.agent, failed.down, failed.tried()), ""
 		f.Hint = a.sendAgain(failed.message)
 	case !failed.sent:
 		f.Kind, f.Message, f.Hint = fault.Environment, "cannot reach the gateway: "+failed.Error()+failed.tried(), "look: "+a.command("status")
@@ -231,28 +231,47 @@ func (a *app) turnFault(err error) error {
 	return f
 }
 
-// explain looks, where an answer is not of the contract, whether that is because
-// the agent does not run: a gateway that is not flisk's own answers for it then.
+// explain looks, where the last answer is that of a gateway that is not flisk's own,
+// or not of the contract at all, whether that is because the agent does not run.
 func (o *opened) explain(ctx context.Context, err error) error {
 	failed, ok := errors.AsType[*turnError](err)
-	if !ok || failed.problem != nil || failed.body == "" {
-		return err
+	if ok && failed.down == "" && (failed.foreign || failed.body != "") {
+		failed.down = o.whyDown(ctx, failed.message.agent, func(runtime.Replica) bool { return true })
 	}
-	observed, seen := o.driver.Observe(ctx)
-	if seen != nil {
-		return err // the answer says more
+	return err
+}
+
+// comesBack is how long what has just stopped may take to run again: "flisk kill"
+// starts it within a second, and an engine after pauses that grow. The gateway
+// holds a request for as long.
+const comesBack = 10 * time.Second
+
+// gone is [client.gone]: nothing brings back a container that was removed, or that
+// has stopped for longer than comesBack.
+func (o *opened) gone(ctx context.Context, agent string) string {
+	return o.whyDown(ctx, agent, func(r runtime.Replica) bool {
+		return r.State == runtime.Gone || !r.Stopped.IsZero() && time.Since(r.Stopped) > comesBack
+	})
+}
+
+// whyDown says why an agent does not answer: the detail of the first of its
+// replicas, when all of them are down. It is "" when one is not, and when nothing
+// is known.
+func (o *opened) whyDown(ctx context.Context, agent string, down func(runtime.Replica) bool) (why string) {
+	observed, err := o.driver.Observe(ctx)
+	if err != nil {
+		return "" // the answer says more
 	}
 	for _, r := range observed.Replicas {
 		switch {
-		case r.Agent != failed.message.agent:
-		case r.State == runtime.Ready:
-			failed.down = ""
-			return err
+		case r.Agent != agent:
+		case r.State == runtime.Ready || !down(r):
+			return ""
 		default:
-			failed.down = cmp.Or(failed.down, r.Detail)
+			why = cmp.Or(why, r.Detail)
 		}
 	}
-	return err
+	return why
 }
 
 // tried says how often and how long, when it was more than once.

@@ -26,16 +26,16 @@ type VolumeJSON struct {
 // checkedVolume is what a driver has that can tell whether Up would refuse the
 // volume.
 type checkedVolume interface {
-	CheckVolume(ctx context.Context) error
+	CheckVolume(ctx context.Context) (refused, err error)
 }
 
 // checkVolume is the fault with which Up would refuse the volume; nil when it
-// would not.
-func (o *opened) checkVolume(ctx context.Context) error {
+// would not. An error says that this cannot be told right now.
+func (o *opened) checkVolume(ctx context.Context) (refused, err error) {
 	if driver, ok := o.driver.(checkedVolume); ok {
 		return driver.CheckVolume(ctx)
 	}
-	return nil
+	return nil, nil
 }
 
 // distantVolume is what a driver has whose volume this process cannot reach as

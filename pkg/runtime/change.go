@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -49,7 +50,29 @@ func GivenUp(ctx context.Context, err error, back WayBack) error {
 	if ctx.Err() != nil {
 		return Interrupted(ctx, err, back)
 	}
+	if f, ok := errors.AsType[*fault.Fault](err); ok && back.Ended {
+		said := *f
+		said.Message += "; what ran before has stopped already, and nothing of the project runs now"
+		said.Hint = strings.TrimPrefix(f.Hint+"; then flisk up", "; then ")
+		err = &said
+	}
+	if back.Runs && back.Err == nil {
+		err = StillRuns(err)
+	}
 	return errors.Join(err, back.Err)
+}
+
+// StillRuns adds to the error of a change that failed what its reader wants to
+// know first: that it cost nothing.
+func StillRuns(err error) error {
+	const said = "what ran before still runs"
+	f, ok := errors.AsType[*fault.Fault](err)
+	if !ok || strings.HasSuffix(f.Hint, said) {
+		return err
+	}
+	with := *f
+	with.Hint = strings.TrimPrefix(f.Hint+"; "+said, "; ")
+	return &with
 }
 
 // ErrSourceChanged says that something was not built from the source that its name

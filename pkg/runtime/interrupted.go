@@ -11,6 +11,9 @@ import (
 type WayBack struct {
 	Closed bool  // something was stopped for good, so nothing was taken back
 	Err    error // of taking it back
+
+	Runs  bool // what ran before the change still runs
+	Ended bool // it does not, and nothing took its place
 }
 
 // Interrupted is the error of an Up or a Restart that ended with err because ctx

@@ -129,8 +129,8 @@ func (s Step) Object() string {
 // a pure function. A replica whose code or settings changed is replaced start
 // first: its successor is ready and has the routes before it is stopped.
 // Replicas in observed that do not serve are taken for what they are, so a plan
-// also finishes what an interrupted one began; one that is [Gone] is none. agents are those that OpRestart
-// is about; none is all.
+// also finishes what an interrupted one began; one that is [Gone] is none. agents
+// are those that OpRestart is about; none is all.
 func NewPlan(desired Desired, observed Observed, op Op, agents ...string) Plan {
 	observed.Replicas = slices.DeleteFunc(slices.Clone(observed.Replicas), func(r Replica) bool { return r.State == Gone })
 	replace := func(agent string) bool {

@@ -47,6 +47,7 @@ type Replica struct {
 	PID        int
 	Start      string // of PID: tells it from every other process of that number
 	Started    time.Time
+	Stopped    time.Time // when it ended, of one that does not run and that nothing starts again; else zero
 	Restarts   int       // of this generation: exits in its place, a kill among them
 	Code       string    // source hash of what it runs
 	Settings   string    // identifies the settings that it was started with

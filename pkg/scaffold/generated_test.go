@@ -22,7 +22,7 @@ func TestC16_GeneratedFilesOfOddDirectories(t *testing.T) {
 		"My App", "my.app", "MyApp!", "日本語", "Ünïcode", "agent-日本", "🤖 bot 🤖", "_hidden", "-rf", "$HOME ${X} #1", `it's "a" \ b`, strings.Repeat("x", 200),
 	} {
 		dir := filepath.Join(t.TempDir(), directory)
-		made := scaffold(t, dir)
+		scaffold(t, dir)
 		p, _, err := project.Load(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -45,11 +45,11 @@ func TestC16_GeneratedFilesOfOddDirectories(t *testing.T) {
 			t.Errorf("%q: %v", directory, err)
 			continue
 		}
-		if err := composefile.Check(loaded.Project); err != nil || loaded.Project.Name != made.Name || loaded.Project.WorkingDir != p.Dir {
+		if err := composefile.Check(loaded.Project); err != nil || loaded.Project.Name != s.ContainerProject() || loaded.Project.WorkingDir != p.Dir {
 			t.Errorf("%q: %v; name %q in %q", directory, err, loaded.Project.Name, loaded.Project.WorkingDir)
 		}
 		for name := range loaded.Project.Services {
-			if container := made.Name + "-" + name + "-1"; len(container) > 63 {
+			if container := s.ContainerProject() + "-" + name + "-1"; len(container) > 63 {
 				t.Errorf("%q: container %q", directory, container)
 			}
 		}

@@ -30,32 +30,48 @@ const (
 
 // maxContainerProject keeps "<project>-<agent>-1" within a DNS label, as
 // project.MaxName does for the project itself.
-const maxContainerProject = 40
+const maxContainerProject = project.MaxName
 
-// ContainerProject is the name that begins those of the stack's containers: the
-// project's, or "<project>-<instance>". Where that is too long, the end of the
-// project's name gives way to a hash of the whole.
+// idPart is how much of the project's id is enough to tell two projects of one
+// name apart, and short enough to be read.
+const idPart = 6
+
+// ContainerProject is the name of the stack's Compose project, which begins those
+// of its containers: "<project>-<id>" with the first characters of the id, or
+// "<project>-<instance>-<id>". Plain Compose goes by this name alone, so without
+// the id it would take the containers of one checkout for those of another.
 func (s Stack) ContainerProject() string {
-	if s.Instance == "" {
-		return s.Name
+	id := "-" + s.ID[:min(idPart, len(s.ID))]
+	return s.instanceName(maxContainerProject-len(id)) + id
+}
+
+// InstanceName is the project's name, or "<project>-<instance>". It tells no two
+// projects of one name apart.
+func (s Stack) InstanceName() string { return s.instanceName(maxContainerProject) }
+
+// instanceName is InstanceName in at most most characters. Where it is longer, the
+// end of the project's name gives way to a hash of the whole.
+func (s Stack) instanceName(most int) string {
+	name, suffix := s.Name, ""
+	if s.Instance != "" {
+		suffix = "-" + s.Instance
 	}
-	name, suffix := s.Name, "-"+s.Instance
-	if len(name)+len(suffix) > maxContainerProject {
+	if len(name)+len(suffix) > most {
 		sum := sha256.Sum256([]byte(name))
 		suffix = "-" + hex.EncodeToString(sum[:4]) + suffix
-		name = name[:maxContainerProject-len(suffix)]
+		name = name[:most-len(suffix)]
 	}
 	return name + suffix
 }
 
 // Network is the name of the network that the stack's containers share. It has
 // the project's id in it: nobody else's network can be meant.
-func (s Stack) Network() string { return "flisk-" + s.ContainerProject() + "-" + s.ID }
+func (s Stack) Network() string { return "flisk-" + s.InstanceName() + "-" + s.ID }
 
 // Image is the name of an agent's image. Nobody can publish one of that name on
 // Docker Hub, where a user's name has no "-".
 func (s Stack) Image(agent string) string {
-	return "flisk-" + s.ContainerProject() + "-" + s.ID + "/" + agent + ":latest"
+	return "flisk-" + s.InstanceName() + "-" + s.ID + "/" + agent + ":latest"
 }
 
 // InsideHosts is the exact list of Host values that a gateway in a container

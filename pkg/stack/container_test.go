@@ -30,8 +30,12 @@ func TestC16_ContainerNames(t *testing.T) {
 					t.Errorf("%q, instance %q: %s %q", name, instance, what, made)
 				}
 			}
-			if instance == "" && p != name {
-				t.Errorf("%q is called %q", name, p)
+			if len(p) > maxContainerProject || !strings.HasSuffix(p, "-9f2c41") || len(name) < 20 && !strings.HasPrefix(p, name+"-") {
+				t.Errorf("%q, instance %q, is called %q", name, instance, p)
+			}
+			s.ID = "9f2c42d07a3e"
+			if other := s.ContainerProject(); other == p {
+				t.Errorf("%q, instance %q: two projects are called %q", name, instance, p)
 			}
 		}
 	}

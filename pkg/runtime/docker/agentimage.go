@@ -22,9 +22,9 @@ import (
 
 // build makes an agent's image: from a static program that is built here, where
 // there is a Go toolchain, no C code, and the override says nothing of how to
-// build, and by its Dockerfile otherwise. One that was made from the same source in the same way
-// is there already, and needs neither.
-// What comes back is the agent as it was built.
+// build, and by its Dockerfile otherwise. One that was made from the same source
+// in the same way is there already, and needs neither. What comes back is the agent
+// as it was built.
 func (a *apply) build(ctx context.Context, w wantedAgent) (wantedAgent, error) {
 	was, ok, err := a.e.inspectImage(ctx, w.Image)
 	if err != nil {
@@ -159,9 +159,12 @@ func (a *apply) loadImage(ctx context.Context, w wantedAgent) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = a.e.loadAgentImage(ctx, agentImage{
+	id, made, err := a.e.loadAgentImage(ctx, agentImage{
 		tag: w.Image, program: w.program, arch: a.e.facts.Arch, roots: roots, labels: a.imageLabels(w),
 	})
+	if made {
+		a.d.keepImage(stage{ID: id, Image: w.Image, Engine: a.e.facts.ID})
+	}
 	return err
 }
 
@@ -175,7 +178,9 @@ func (a *apply) buildImage(ctx context.Context, w wantedAgent) (wantedAgent, err
 	var err error
 	build.logins, err = a.d.logins().everywhere(ctx)
 	a.d.warnLogin(err)
-	if _, err := a.e.buildDockerfile(ctx, build, a.p.Output()); err != nil {
+	_, stages, err := a.e.buildDockerfile(ctx, build, a.p.Output())
+	a.d.keepStages(ctx, a.e, w.Image, stages, err == nil)
+	if err != nil {
 		return w, err
 	}
 	command, err := a.imageCommand(ctx, w.Image)
@@ -189,7 +194,7 @@ func (a *apply) buildImage(ctx context.Context, w wantedAgent) (wantedAgent, err
 	}
 	w = a.d.unsettled(w, a.e.facts.Arch) // the same once more, but for its label
 	build.labels = a.imageLabels(w)
-	_, err = a.e.buildDockerfile(ctx, build, io.Discard)
+	_, _, err = a.e.buildDockerfile(ctx, build, io.Discard)
 	return w, err
 }
 
@@ -200,17 +205,9 @@ func (d *Driver) removeUnused(ctx context.Context, t target, l look) {
 	for _, a := range t.agents {
 		tags = append(tags, a.Image)
 	}
-	list, err := l.e.listImages(ctx, d.o.Stack.ID)
-	if err != nil {
-		return
-	}
-	for _, image := range list {
-		used := slices.ContainsFunc(l.everything(), func(c seen) bool { return c.Image == image.ID })
-		kept := slices.ContainsFunc(image.RepoTags, func(tag string) bool { return slices.Contains(tags, tag) })
-		if d.ours(image.Labels) && !used && !kept && image.Labels[labelAgent] != "" {
-			_ = l.e.removeImage(ctx, image.ID)
-		}
-	}
+	_ = d.dropImages(ctx, l.e, l, tags)
+	_ = d.dropNames(ctx, l.e, tags)
+	d.removeStages(ctx, l.e, func(s stage) bool { return !slices.Contains(tags, s.Image) })
 	programs, err := os.ReadDir(d.place.build)
 	if err != nil {
 		return

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -194,6 +193,15 @@ func (a *apply) taken(name string) bool {
 	return slices.ContainsFunc(a.course.look.everything(), func(c seen) bool { return c.name() == name })
 }
 
+// freeName is a name, or one made of it that no container of the project has:
+// what was killed in the middle of a replacement may have left several.
+func (a *apply) freeName(name string) string {
+	for a.taken(name) {
+		name += "-next"
+	}
+	return name
+}
+
 // named is a replica for people: while another generation of it is there, it is
 // the old or the new one.
 func (a *apply) named(ref runtime.Ref) string {
@@ -304,32 +312,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// confirm asks for an agent's readiness as a client does, until it is answered
-// by the table that the gateway shall have.
-func (a *apply) confirm(ctx context.Context, agent string) error {
-	l, err := a.d.place.readLive()
-	if err != nil || l == nil {
-		return cmp.Or(err, fmt.Errorf("there are no live routes in %q", a.d.place.routes()))
-	}
-	within := time.Now().Add(a.d.o.ReadyTimeout)
-	for {
-		status, routes, err := ask(ctx, a.target.address, agent)
-		if err == nil && status == 200 && routes == l.Routes.Hash() {
-			return nil
-		}
-		if time.Now().After(within) {
-			f := fault.New(fault.Failed, "flisk logs "+agent+" may show why", "agent %q does not answer ready through the gateway", agent)
-			if now, err := a.d.look(ctx); err == nil {
-				f.Detail = gatewayWords(ctx, now)
-			}
-			return f
-		}
-		if err := pause(ctx, readyPoll); err != nil {
-			return err
-		}
-	}
-}
-
 // stop takes a generation through its drain and removes its container. Only
 // Force makes it shorter, never ctx.
 func (a *apply) stop(ctx context.Context, ref runtime.Ref) error {
@@ -395,6 +377,11 @@ func (a *apply) finish(ctx context.Context, changed bool) error {
 	}
 	if changed {
 		a.d.removeUnused(ctx, a.target, l)
+	}
+	if l.live != nil && l.live.Ending { // a down was killed before its first stop
+		goesOn := *l.live
+		goesOn.Ending = false
+		return a.d.place.writeLive(goesOn)
 	}
 	return nil
 }

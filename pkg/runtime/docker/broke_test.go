@@ -71,6 +71,17 @@ func TestCreateWhoseAnswerGetsLost(t *testing.T) {
 	}
 }
 
+// TestWhatALostCreateLeaves is told when it cannot be removed.
+func TestWhatALostCreateLeaves(t *testing.T) {
+	t.Parallel()
+	r := newFake(t, dockertest.Options{})
+	s := r.spec("a")
+	r.fake.Fail(dockertest.Failure{Op: "ContainerCreate", After: true, Drop: true})
+	r.fake.Fail(dockertest.Failure{Op: "ContainerRemove", Message: "it is stuck"})
+	_, _, err := r.e.createContainer(t.Context(), s)
+	mustFault(t, err, fault.Environment, s.name, "broke: EOF", "it is stuck")
+}
+
 // TestReaderThatIsNotRemoved is removed at the second try.
 func TestReaderThatIsNotRemoved(t *testing.T) {
 	t.Parallel()

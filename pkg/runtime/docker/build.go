@@ -28,18 +28,19 @@ type dockerfileBuild struct {
 
 // buildDockerfile builds with the engine's classic builder and tags the image.
 // The output of the build and the size of the context go to w, line by line.
-// Base images that are missing are pulled by the engine.
-func (e *engine) buildDockerfile(ctx context.Context, b dockerfileBuild, w io.Writer) (id string, err error) {
+// Base images that are missing are pulled by the engine. The stages are those that
+// came to their end, also when the build failed.
+func (e *engine) buildDockerfile(ctx context.Context, b dockerfileBuild, w io.Writer) (id string, stages []stage, err error) {
 	what := fmt.Sprintf("build the image %q", b.tag)
 	if b.dockerfile == "" {
 		b.dockerfile = "Dockerfile"
 	}
 	files, err := collectContext(b.dir, b.dockerfile)
 	if err != nil {
-		return "", fault.New(fault.Usage, "", "cannot %s: %w", what, err)
+		return "", nil, fault.New(fault.Usage, "", "cannot %s: %w", what, err)
 	}
 	if err := files.announce(w); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	body, stop := files.stream()
 	defer stop()
@@ -48,22 +49,27 @@ func (e *engine) buildDockerfile(ctx context.Context, b dockerfileBuild, w io.Wr
 		BuildArgs: b.args, Labels: b.labels, AuthConfigs: b.logins, Remove: true, ForceRemove: true,
 	})
 	if err == nil {
-		id, err = readMessages(answer.Body, w)
+		var seen stageReader
+		err = readMessages(answer.Body, w, seen.take)
 		_ = answer.Body.Close() // it was only read
+		if stages = seen.ended; err == nil && len(stages) > 0 {
+			last := len(stages) - 1
+			id, stages[last].last = stages[last].ID, true
+		}
 	}
 	if ctx.Err() != nil {
-		return "", fmt.Errorf("the build was stopped: %w", context.Cause(ctx))
+		return "", stages, fmt.Errorf("the build was stopped: %w", context.Cause(ctx))
 	}
 	if err := files.err(); err != nil { // why the engine saw a broken stream
-		return "", fault.New(fault.Failed, "", "cannot %s: %w", what, err)
+		return "", stages, fault.New(fault.Failed, "", "cannot %s: %w", what, err)
 	}
 	if err != nil {
-		return "", e.failed(what, err)
+		return "", stages, e.failed(what, err)
 	}
 	if id == "" {
-		return "", e.failed(what, errors.New("the engine ended without an image"))
+		return "", stages, e.failed(what, errors.New("the engine ended without an image"))
 	}
-	return id, nil
+	return id, stages, nil
 }
 
 // pullMissing makes sure of an image: when the engine has none of that name it
@@ -81,7 +87,7 @@ func (e *engine) pullMissing(ctx context.Context, ref string, who registry.AuthC
 	}
 	body, err := e.api.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: auth})
 	if err == nil {
-		_, err = readMessages(body, w)
+		err = readMessages(body, w)
 		_ = body.Close() // it was only read
 	}
 	if ctx.Err() != nil {

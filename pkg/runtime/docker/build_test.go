@@ -155,7 +155,7 @@ func (r *rig) build(dockerfile string, more map[string]string) (id, output strin
 		files[k] = v
 	}
 	var out strings.Builder
-	id, err = r.e.buildDockerfile(r.t.Context(), dockerfileBuild{
+	id, _, err = r.e.buildDockerfile(r.t.Context(), dockerfileBuild{
 		tag: r.name("built") + ":latest", dir: tree(r.t, files), labels: r.labels(),
 	}, &out)
 	return id, out.String(), err
@@ -214,7 +214,7 @@ func TestC23_ErrorInTheStream(t *testing.T) {
 	})
 	t.Run("no end", func(t *testing.T) {
 		for _, stream := range []string{`{"stream":"Step`, `{"stream":"a"} junk`, "<html>"} {
-			if _, err := readMessages(strings.NewReader(stream), io.Discard); err == nil {
+			if err := readMessages(strings.NewReader(stream), io.Discard); err == nil {
 				t.Errorf("%q is no error", stream)
 			}
 		}
@@ -234,7 +234,7 @@ func TestC23_BuildThatIsStopped(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	_, err := r.e.buildDockerfile(ctx, dockerfileBuild{tag: r.name("x"), dir: tree(t, map[string]string{"Dockerfile": ""})}, io.Discard)
+	_, _, err := r.e.buildDockerfile(ctx, dockerfileBuild{tag: r.name("x"), dir: tree(t, map[string]string{"Dockerfile": ""})}, io.Discard)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -262,7 +262,7 @@ func TestNoDockerfile(t *testing.T) {
 	t.Parallel()
 	r := newFake(t, dockertest.Options{})
 	for _, name := range []string{"Dockerfile", "../Dockerfile", "dir"} {
-		_, err := r.e.buildDockerfile(t.Context(), dockerfileBuild{dir: tree(t, map[string]string{"dir/": ""}), dockerfile: name}, io.Discard)
+		_, _, err := r.e.buildDockerfile(t.Context(), dockerfileBuild{dir: tree(t, map[string]string{"dir/": ""}), dockerfile: name}, io.Discard)
 		mustFault(t, err, fault.Usage, filepath.Base(name))
 	}
 }

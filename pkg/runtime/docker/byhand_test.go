@@ -29,7 +29,7 @@ func TestRemovedByHand(t *testing.T) {
 			return p.Observe()
 		}
 		remove := func(e *engine, c seen) error {
-			if _, err := e.signalContainer(t.Context(), c.ID, syscall.SIGKILL); err != nil {
+			if _, _, err := e.signalContainer(t.Context(), c.ID, syscall.SIGKILL); err != nil {
 				return err
 			}
 			return e.removeContainer(t.Context(), c.ID)
@@ -53,7 +53,7 @@ func TestRemovedByHand(t *testing.T) {
 		restarted(2, "b")
 
 		byHand("docker kill of the agent", func(e *engine, l look) error {
-			_, err := e.signalContainer(t.Context(), l.agents[0].ID, syscall.SIGKILL)
+			_, _, err := e.signalContainer(t.Context(), l.agents[0].ID, syscall.SIGKILL)
 			return err
 		})
 		restarted(3, "another") // the same again could be a retry

@@ -137,7 +137,7 @@ func TestHardened(t *testing.T) {
 				}
 			}
 			labels := c.Config.Labels
-			if labels[composeProject] != p.Setup.Stack.Name || labels[composeOneOff] != "False" || labels[composeNumber] != "1" || labels[composeService] == "" {
+			if labels[composeProject] != p.Setup.Stack.ContainerProject() || labels[composeOneOff] != "False" || labels[composeNumber] != "1" || labels[composeService] == "" {
 				t.Errorf("%s has the labels %v", c.name(), labels)
 			}
 		}
@@ -194,7 +194,7 @@ services:
 	if c := fake.Containers(); len(c) > 0 {
 		t.Errorf("down left %+v", c)
 	}
-	rows := p.Setup.Stack.Name + "_rows"
+	rows := p.Setup.Stack.ContainerProject() + "_rows"
 	if got := fake.Volumes(); !slices.Contains(got, rows) {
 		t.Errorf("the volumes are %v", got)
 	}

@@ -60,7 +60,7 @@ func TestComposeWorksOnTheStack(t *testing.T) {
 	run := compose(t)
 	p.Up()
 	p.MustTurn("s1", "1ms")
-	name := p.Setup.Stack.Name
+	name := p.Setup.Stack.ContainerProject()
 	bot, gateway := driverOf(p).baseName("bot-1"), driverOf(p).baseName("gateway-1")
 	inOrder(t, run("ls"), name, "running(2)")
 	inOrder(t, run("-p", name, "ps"), bot, gateway)
@@ -74,6 +74,26 @@ func TestComposeWorksOnTheStack(t *testing.T) {
 	if a := p.MustTurn("s1", "b"); a.Turn != 2 {
 		t.Errorf("after it: %+v", a)
 	}
+}
+
+// TestComposeDownOfOneOfTwo: of two projects of one name on one engine, "docker
+// compose down" stops the one in whose directory it runs.
+func TestComposeDownOfOneOfTwo(t *testing.T) {
+	t.Parallel()
+	mine, other := runtimetest.NewProject(t, realPlace(t)), runtimetest.NewProject(t, realPlace(t))
+	other.Setup.Stack.Name = mine.Setup.Stack.Name
+	run := forCompose(t, mine)
+	mine.Up()
+	other.Up()
+	before := other.Replica()
+	run("down")
+	if o := mine.Observe(); o.Running {
+		t.Errorf("it runs on: %+v", o)
+	}
+	if o := other.Observe(); o.URL == "" || len(o.Replicas) != 1 || o.Replicas[0].PID != before.PID || o.Replicas[0].State != runtime.Ready {
+		t.Errorf("the other one was touched: %+v", o)
+	}
+	other.MustTurn("s1", "a")
 }
 
 // forCompose writes a project's generated files, and returns plain Compose in its

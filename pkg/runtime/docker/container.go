@@ -13,6 +13,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/client"
 )
 
 // containerSpec is one container to make, in the engine's own words.
@@ -49,6 +50,7 @@ func (e *engine) createContainer(ctx context.Context, s containerSpec) (id strin
 	if s.config.Labels[labelProject] == "" {
 		return "", nil, fmt.Errorf("cannot %s: it has no label %s", what, labelProject)
 	}
+	s.config = marked(s.config)
 	ctx, cancel, err := change(ctx, changeBudget)
 	if err != nil {
 		return "", nil, err
@@ -70,10 +72,11 @@ func (e *engine) createContainer(ctx context.Context, s containerSpec) (id strin
 	}
 	made, err := e.api.ContainerCreate(ctx, &s.config, &s.host, &network.NetworkingConfig{EndpointsConfig: endpoints}, nil, s.name)
 	if err != nil {
+		fails := e.failed(what, err)
 		if broke(err) { // it may be there
-			err = errors.Join(err, e.removeUnheard(ctx, s))
+			fails = errors.Join(fails, e.removeUnheard(ctx, s))
 		}
-		return "", nil, e.failed(what, err)
+		return "", nil, fails
 	}
 	e.names.Store(made.ID, s.name)
 	for _, a := range later {
@@ -86,7 +89,7 @@ func (e *engine) createContainer(ctx context.Context, s containerSpec) (id strin
 }
 
 // removeUnheard removes a container of which only its name is known, because the
-// answer to its create got lost: that of the project which was never started.
+// answer to its create got lost.
 func (e *engine) removeUnheard(ctx context.Context, s containerSpec) error {
 	c, err := e.inspectContainer(ctx, s.name)
 	switch {
@@ -94,7 +97,7 @@ func (e *engine) removeUnheard(ctx context.Context, s containerSpec) error {
 		return nil
 	case err != nil:
 		return err
-	case c.State.Status != container.StateCreated || c.Config.Labels[labelProject] != s.config.Labels[labelProject]:
+	case c.Config.Labels[labelContainer] != s.config.Labels[labelContainer]: // it had the name before
 		return nil
 	}
 	return e.removeContainer(ctx, c.ID)
@@ -189,22 +192,25 @@ const killedCode = 137
 
 // signalContainer sends a signal and returns when the container is down, as late
 // as a stop would, with its exit code. It stays down: a restart policy does not
-// bring back what was killed by hand. One that did not run is an error.
-func (e *engine) signalContainer(ctx context.Context, id string, sig syscall.Signal) (code int, err error) {
+// bring back what was killed by hand. One that did not run is an error. sent is
+// false only when it is certain that no signal was sent.
+func (e *engine) signalContainer(ctx context.Context, id string, sig syscall.Signal) (code int, sent bool, err error) {
 	what := fmt.Sprintf("send signal %d to the container %s", int(sig), e.called(id))
 	before, err := e.inspectContainer(ctx, id)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	ctx, cancel, err := change(ctx, graceOf(before)+stopMargin)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer cancel()
 	if err := e.api.ContainerKill(ctx, id, strconv.Itoa(int(sig))); err != nil {
-		return 0, e.failed(what, err)
+		refused := !broke(err) && !client.IsErrConnectionFailed(err) && ctx.Err() == nil
+		return 0, !refused, e.failed(what, err)
 	}
-	return e.waitContainer(ctx, id)
+	code, err = e.waitContainer(ctx, id)
+	return code, true, err
 }
 
 // waitContainer waits until it does not run, and returns its exit code. One that

@@ -68,14 +68,14 @@ func TestKillIsConfirmedAndFinal(t *testing.T) {
 		s := r.spec("bot")
 		s.host.RestartPolicy.Name = container.RestartPolicyUnlessStopped
 		id := r.start(s)
-		if code, err := e.signalContainer(t.Context(), id, syscall.SIGKILL); err != nil || code != killedCode {
+		if code, _, err := e.signalContainer(t.Context(), id, syscall.SIGKILL); err != nil || code != killedCode {
 			t.Fatalf("exit code %d, %v", code, err)
 		}
 		c, err := e.inspectContainer(t.Context(), id)
 		if err != nil || c.State.Status != container.StateExited || c.State.ExitCode != killedCode || c.RestartCount != 0 {
 			t.Errorf("after the kill: %v %+v", err, c.State)
 		}
-		_, err = e.signalContainer(t.Context(), id, syscall.SIGKILL)
+		_, _, err = e.signalContainer(t.Context(), id, syscall.SIGKILL)
 		mustFault(t, err, fault.Failed, "is not running")
 		if err := e.startContainer(t.Context(), id); err != nil {
 			t.Error(err)

@@ -10,7 +10,7 @@
 //
 // Everything on the engine carries the project's id as a label, and Compose's own
 // labels, so that its commands work on the stack; nothing without the id is ever
-// touched. What plain Compose started from the project's files carries it, too,
+// touched, and of containers and images nothing that has it of an image only. What plain Compose started from the project's files carries it, too,
 // and an up takes over from it.
 //
 // # Replacing

@@ -29,6 +29,7 @@ func (d *Driver) stopAll(ctx context.Context, p runtime.Progress, l look) (chang
 	observed := d.toStop(l)
 	plan := runtime.NewPlan(runtime.Desired{}, observed, runtime.OpDown)
 	a := newApply(course{d: d, look: l}, p)
+	d.sayEnding(l)
 	if err := a.run(ctx, plan); err != nil {
 		return plan.Changes(), err
 	}
@@ -51,6 +52,17 @@ func (d *Driver) stopAll(ctx context.Context, p runtime.Progress, l look) (chang
 	}
 	// Its count belongs to containers, of which there are none any more.
 	return changed, errors.Join(os.RemoveAll(d.place.traefik), os.RemoveAll(d.place.kills))
+}
+
+// sayEnding writes down that what serves is being stopped. It is for those who look
+// meanwhile, or after this was killed: a disk that is full keeps nobody from
+// stopping.
+func (d *Driver) sayEnding(l look) {
+	if l.live != nil && len(l.everything()) > len(l.readers) {
+		ending := *l.live
+		ending.Ending = true
+		_ = d.place.writeLive(ending)
+	}
 }
 
 // removeNetwork removes the project's network, unless somebody else's container is
@@ -122,12 +134,7 @@ func (d *Driver) erase(ctx context.Context, p runtime.Progress) error {
 	for _, v := range volumes {
 		err = errors.Join(err, l.e.removeVolume(ctx, volumeRef{name: v.Name, project: d.o.Stack.ID}))
 	}
-	images, listing := l.e.listImages(ctx, d.o.Stack.ID)
-	err = errors.Join(err, listing)
-	for _, i := range images {
-		if d.ours(i.Labels) {
-			err = errors.Join(err, l.e.removeImage(ctx, i.ID))
-		}
-	}
-	return errors.Join(err, os.RemoveAll(d.place.build), os.RemoveAll(d.place.logs), d.memory().Forget(runtimeName))
+	err = errors.Join(err, d.dropImages(ctx, l.e, look{}, nil), d.dropNames(ctx, l.e, nil))
+	d.removeStages(ctx, l.e, func(stage) bool { return true })
+	return errors.Join(err, os.RemoveAll(d.place.images), os.RemoveAll(d.place.stages), os.RemoveAll(d.place.build), os.RemoveAll(d.place.logs), d.memory().Forget(runtimeName))
 }

@@ -52,6 +52,10 @@ type Options struct {
 	// say whether it is healthy; 0 is 30 s.
 	ReadyTimeout time.Duration
 
+	// GatewayTimeout is how long the gateway may take to read new routes, and half of
+	// what it may take to reach an agent that is ready; 0 is 5 s.
+	GatewayTimeout time.Duration
+
 	// Force, once closed, makes a Down or an Up that waits for a drain stop
 	// waiting: SIGKILL instead. The context of those calls never does that.
 	Force <-chan struct{}
@@ -64,6 +68,10 @@ type Options struct {
 
 // defaultReadyTimeout is that of Options.ReadyTimeout.
 const defaultReadyTimeout = 30 * time.Second
+
+// defaultGatewayTimeout is that of Options.GatewayTimeout. Measured, half a second
+// is the gateway's worst on a busy machine.
+const defaultGatewayTimeout = 5 * time.Second
 
 // Driver runs one stack as containers. Nothing that it decides by is in its own
 // memory: several drivers, in several processes, may work on one project. It
@@ -98,6 +106,9 @@ func New(o Options) (*Driver, error) {
 	o.Home = home
 	if o.ReadyTimeout == 0 {
 		o.ReadyTimeout = defaultReadyTimeout
+	}
+	if o.GatewayTimeout == 0 {
+		o.GatewayTimeout = defaultGatewayTimeout
 	}
 	if o.Stack.Volume.Name == "" {
 		o.Stack.Volume.Name = memory.Of(o.Home, o.Stack.ID, o.Stack.Instance).VolumeName(runtimeName, o.Stack)

@@ -41,6 +41,7 @@ type engine struct {
 	facts    facts
 	warnings []string // for people, once a command
 	names    sync.Map // of containers by their ids, as last heard; for errors only
+	labels   sync.Map // of images by their ids: map[string]string
 }
 
 // facts are what an engine tells of itself.

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,7 +86,7 @@ func (a *apply) startGateway(ctx context.Context) error {
 		err = a.writeStatic()
 	}
 	if err == nil {
-		err = a.d.place.writeLive(live{a.target.dir, routesTo(a.d.o.Stack, nil)})
+		err = a.d.place.writeLive(live{Dir: a.target.dir, Routes: routesTo(a.d.o.Stack, nil)})
 	}
 	for _, c := range a.course.look.gateways { // one that has stopped
 		if err == nil {
@@ -93,22 +94,21 @@ func (a *apply) startGateway(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		err = a.runGateway(ctx, a.d.gatewayName())
+		var id string
+		if id, err = a.makeGateway(ctx, a.d.gatewayName()); err == nil {
+			err = a.startOnPort(ctx, id)
+		}
 	}
 	end(a.d.o.Stack.Gateway.URL(), err)
 	return err
 }
 
-func (a *apply) runGateway(ctx context.Context, name string) error {
+func (a *apply) makeGateway(ctx context.Context, name string) (id string, err error) {
 	spec, err := a.d.serviceContainer(a.target, a.target.gateway, name)
 	if err != nil {
-		return err
+		return "", err
 	}
-	id, err := a.create(ctx, spec)
-	if err != nil {
-		return err
-	}
-	return a.startOnPort(ctx, id)
+	return a.create(ctx, spec)
 }
 
 // startOnPort starts the gateway, and says who has its port when somebody has.
@@ -141,7 +141,8 @@ func (a *apply) writeStatic() error {
 }
 
 // swapGateway stops the gateway, its requests first, and starts it with other
-// settings. The old one stays until the plan has come to its end.
+// settings: in another container, which is made before the old one stops. The old
+// one stays until the plan has come to its end.
 func (a *apply) swapGateway(ctx context.Context) error {
 	old, ok := a.course.look.gateway()
 	if !ok {
@@ -153,7 +154,11 @@ func (a *apply) swapGateway(ctx context.Context) error {
 		err = a.writeStatic()
 	}
 	if err == nil && !a.course.look.ownRoutes() { // plain Compose's had its own
-		err = a.d.place.writeLive(live{a.target.dir, routesTo(a.d.o.Stack, nil)})
+		err = a.d.place.writeLive(live{Dir: a.target.dir, Routes: routesTo(a.d.o.Stack, nil)})
+	}
+	var id string
+	if err == nil {
+		id, err = a.makeGateway(ctx, a.freeName(a.d.gatewayName()))
 	}
 	if err != nil {
 		err = errors.Join(err, a.restoreStatic()) // the old one goes on, and reads it when it starts again
@@ -162,33 +167,62 @@ func (a *apply) swapGateway(ctx context.Context) error {
 		_, err = a.e.stopContainer(ctx, old.ID, a.d.o.Force)
 	}
 	if err == nil {
-		err = a.runGateway(ctx, a.d.gatewayName()+"-next")
+		err = a.startOnPort(ctx, id)
+	}
+	if err == nil {
+		err = a.untilServes(ctx, id, a.target.address)
 	}
 	end(a.d.o.Stack.Gateway.URL(), err)
 	return err
 }
 
-// How long the gateway may take to read new routes. Measured, half a second is
-// its worst on a busy machine. Where the engine is in a virtual machine, it may
-// never hear of a change: then it is started again, and reads them.
+// untilServes waits until a gateway that was started answers by the live routes as
+// they are. Its end is the end of the waiting.
+func (a *apply) untilServes(ctx context.Context, id, address string) error {
+	l, err := a.d.place.readLive()
+	if err != nil || l == nil {
+		return cmp.Or(err, fmt.Errorf("there are no live routes in %q", a.d.place.routes()))
+	}
+	for over := time.Now().Add(routesAgain * a.d.o.GatewayTimeout); ; {
+		if seen, err := awaitRoutes(ctx, address, l.Routes.Hash(), 0); err != nil || seen {
+			return err
+		}
+		c, err := a.e.inspectContainer(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case !c.State.Running || c.State.Restarting || c.RestartCount > 0:
+			return a.gatewayFailed(ctx, id, "ended")
+		case time.Now().After(over):
+			return a.gatewayFailed(ctx, id, "does not serve its routes")
+		}
+		if err := pause(ctx, readyPoll); err != nil {
+			return err
+		}
+	}
+}
+
+// Multiples of Options.GatewayTimeout.
 const (
-	routesTime  = 5 * time.Second
-	routesAgain = 15 * time.Second
+	routesAgain = 3 // to start, and to read the routes
+	reachTime   = 2 // to reach an agent that is ready
 )
 
 // switchRoutes lets exactly these generations serve, and returns when the gateway
 // answers by that: no request reaches another one any more.
 func (a *apply) switchRoutes(ctx context.Context, serve []runtime.Ref) error {
 	a.switched = true
-	return a.route(ctx, live{a.target.dir, routesTo(a.d.o.Stack, serve)}, a.target.address)
+	return a.route(ctx, live{Dir: a.target.dir, Routes: routesTo(a.d.o.Stack, serve)}, a.target.address)
 }
 
+// route writes a table and waits for it. Where the engine is in a virtual machine,
+// the gateway may never hear of a change: then it is started again, and reads it.
 func (a *apply) route(ctx context.Context, l live, address string) error {
 	if err := a.d.place.writeLive(l); err != nil {
 		return fault.New(fault.Environment, "FLISK_HOME says where they are", "cannot write the live routes: %w", err)
 	}
 	hash := l.Routes.Hash()
-	seen, err := awaitRoutes(ctx, address, hash, routesTime)
+	seen, err := awaitRoutes(ctx, address, hash, a.d.o.GatewayTimeout)
 	if err != nil || seen {
 		return err
 	}
@@ -196,28 +230,28 @@ func (a *apply) route(ctx context.Context, l live, address string) error {
 	if err != nil {
 		return err
 	}
-	g, ok := now.gateway()
-	if !ok {
-		return a.gatewayFailed(ctx, now)
+	if len(now.gateways) == 0 {
+		return fault.New(fault.Failed, "run the command again", "the gateway's container was removed, and not by flisk")
 	}
-	end := a.p.Begin("start gateway again, which does not see its routes change")
+	g, step := now.gateways[0], "start gateway again, which does not see its routes change"
+	if !g.runs() { // a down that was killed may have told it to
+		step = "start gateway again, which has stopped"
+	}
+	end := a.p.Begin(step)
 	if _, err = a.e.stopContainer(ctx, g.ID, a.d.o.Force); err == nil {
 		err = a.startOnPort(ctx, g.ID)
 	}
 	if err == nil {
-		if seen, err = awaitRoutes(ctx, address, hash, routesAgain); err == nil && !seen {
-			err = a.gatewayFailed(ctx, now)
-		}
+		err = a.untilServes(ctx, g.ID, address)
 	}
 	end("", err)
 	return err
 }
 
-// gatewayFailed is the fault of a gateway that does not serve its routes, with
-// what it wrote.
-func (a *apply) gatewayFailed(ctx context.Context, l look) error {
-	f := fault.New(fault.Failed, "", "the gateway does not serve its routes")
-	f.Detail = gatewayWords(ctx, l)
+// gatewayFailed is the fault of a gateway that does not serve, with what it wrote.
+func (a *apply) gatewayFailed(ctx context.Context, id, what string) error {
+	f := fault.New(fault.Failed, "see what compose.override.yaml says of the gateway, if it does; flisk doctor looks at the rest", "the gateway %s", what)
+	f.Detail = strings.Join(lastLines(context.WithoutCancel(ctx), a.e, id, lastLog), "\n") + "\n"
 	return f
 }
 

@@ -70,7 +70,7 @@ func (e *engine) loadAgentImage(ctx context.Context, a agentImage) (id string, m
 		return "", false, e.failed(what, err)
 	}
 	defer func() { _ = answer.Body.Close() }() // it is only read
-	if _, err := readMessages(answer.Body, io.Discard); err != nil {
+	if err := readMessages(answer.Body, io.Discard); err != nil {
 		return "", false, e.failed(what, err)
 	}
 	loaded, ok, err := e.inspectImage(ctx, a.tag)
@@ -226,16 +226,16 @@ func (e *engine) listImages(ctx context.Context, project string) ([]image.Summar
 	return list, nil
 }
 
-// removeImage removes an image, by its id or one of its names, and its parents
-// that nothing else needs. One that is gone is no error; one that a container
-// uses is [errConflict].
-func (e *engine) removeImage(ctx context.Context, ref string) error {
+// removeImageAlone removes an image without a name by its id, or takes a name away,
+// and the image with its last one; and none of its parents. One that is gone is no
+// error; one that another image or a container is made of is [errConflict].
+func (e *engine) removeImageAlone(ctx context.Context, ref string) error {
 	ctx, cancel, err := change(ctx, changeBudget)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	_, err = e.api.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})
+	_, err = e.api.ImageRemove(ctx, ref, image.RemoveOptions{})
 	if err != nil && !errdefs.IsNotFound(err) {
 		return e.failed(fmt.Sprintf("remove the image %q", ref), err)
 	}

@@ -60,7 +60,7 @@ func TestImageVolumesSurvive(t *testing.T) {
 		override(`, volumes: ["log:/log"]`)
 		p.Up()
 		first, id := rowsOf(t, p), containersOf(t, p)["db"].ID
-		if first["/log"] != p.Setup.Stack.Name+"_log" || !strings.HasPrefix(first["/rows"], driverOf(p).baseName("db")+"-rows-") {
+		if first["/log"] != p.Setup.Stack.ContainerProject()+"_log" || !strings.HasPrefix(first["/rows"], driverOf(p).baseName("db")+"-rows-") {
 			t.Errorf("the volumes are %v", first)
 		}
 		if up := p.Up(); up.Changed {
@@ -103,7 +103,7 @@ func TestNamelessVolumesAreTakenOver(t *testing.T) {
 			}
 		})
 		labels := d.ourLabels()
-		labels[composeProject], labels[composeService], labels[composeOneOff] = p.Setup.Stack.Name, "db", "False"
+		labels[composeProject], labels[composeService], labels[composeOneOff] = p.Setup.Stack.ContainerProject(), "db", "False"
 		_, _, err := e.createContainer(t.Context(), containerSpec{
 			name:   p.Setup.Stack.Name + "-" + newName(),
 			config: container.Config{Image: image, Labels: labels, Cmd: []string{"who"}},

@@ -83,7 +83,7 @@ func TestKilledByHandIsTold(t *testing.T) {
 		if err != nil || len(l.agents) != 1 {
 			t.Fatalf("%v, %v", l.agents, err)
 		}
-		if _, err := e.signalContainer(t.Context(), l.agents[0].ID, 9); err != nil {
+		if _, _, err := e.signalContainer(t.Context(), l.agents[0].ID, 9); err != nil {
 			t.Fatal(err)
 		}
 		r := p.Replica()

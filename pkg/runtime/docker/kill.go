@@ -81,12 +81,15 @@ func (untold) Output() io.Writer { return io.Discard }
 
 func (d *Driver) signalAndStart(ctx context.Context, e *engine, c seen, sig syscall.Signal) (runtime.Change, error) {
 	change := runtime.Change{Agent: c.Agent, Replica: c.Replica, Before: c.process()}
-	code, err := e.signalContainer(ctx, c.ID, sig)
-	if err != nil {
+	code, sent, err := e.signalContainer(ctx, c.ID, sig)
+	ctx = context.WithoutCancel(ctx)
+	switch {
+	case err != nil && sent:
 		return change, errors.Join(err, startEnded(ctx, e, c.ID))
+	case err != nil:
+		return change, err
 	}
 	change.Exit = exitOf(code)
-	ctx = context.WithoutCancel(ctx)
 	if err := d.place.countKill(c.ID, c.RestartCount); err != nil {
 		d.warn(fmt.Sprintf("the restart of %s is not counted: %v", c.Replica, err))
 	}
@@ -111,10 +114,6 @@ const signalTime = 2 * time.Second
 // startEnded starts a container that a signal ended, although the engine did not
 // say so. One that goes on is left alone.
 func startEnded(ctx context.Context, e *engine, id string) error {
-	if ctx.Err() != nil {
-		return nil // nothing was sent
-	}
-	ctx = context.WithoutCancel(ctx)
 	for over := time.Now().Add(signalTime); ; {
 		c, err := e.inspectContainer(ctx, id)
 		if err != nil {

@@ -20,6 +20,7 @@ const (
 	labelGeneration = "dev.flisk.generation"    // 1, 2, 3 …
 	labelCode       = "dev.flisk.code"          // hash of the source
 	labelSettings   = "dev.flisk.settings"      // identifies the settings; tells nothing of them
+	labelContainer  = "dev.flisk.container"     // of a container that flisk made: one of a kind, see isOwn
 	labelReader     = "dev.flisk.reader"        // of a container that is there to look at a volume, and never runs
 	labelRoom       = "dev.flisk.room"          // where the owner of a stack is that is made to be thrown away
 	labelRoomView   = "dev.flisk.room-view"     // which file system that directory is in: see roomView
@@ -60,7 +61,7 @@ func (d *Driver) ourLabels() map[string]string {
 }
 
 // ours reports whether labels are those of this project and of this instance of
-// it.
+// it. A container may have them of its image: see isOwn.
 func (d *Driver) ours(labels map[string]string) bool {
 	return labels[labelProject] == d.o.Stack.ID && labels[labelInstance] == d.o.Stack.Instance
 }
@@ -101,6 +102,9 @@ func (t target) serviceLabels(d *Driver, s composefile.Service, settings string,
 // made has none: 0.
 func refOf(labels map[string]string) runtime.Ref {
 	agent := labels[labelAgent]
+	if agent != labels[composeService] { // of its image, which a service has from an agent
+		return runtime.Ref{}
+	}
 	generation, _ := strconv.Atoi(labels[labelGeneration]) // written by flisk, or not there
 	replica := labels[labelReplica]
 	if replica == "" {

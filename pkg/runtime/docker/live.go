@@ -28,6 +28,10 @@ import (
 type live struct {
 	Dir    string       `json:"dir"` // of the project
 	Routes stack.Routes `json:"routes"`
+
+	// Ending is from before the first stop of a down until nothing is left, or
+	// until an up: what the table names and is not there was removed by flisk.
+	Ending bool `json:"ending,omitempty"`
 }
 
 // liveLine begins the first line of the file. It is a comment to Traefik.
@@ -98,8 +102,12 @@ func (p place) makeShared() error {
 // replace puts a file into its place in one step. What it is written to before that
 // is outside of the directory of the routes: Traefik takes any event there for a
 // change, and waits for a while after each.
-func (p place) replace(path string, content []byte) error {
-	f, err := os.CreateTemp(p.traefik, ".next-*.tmp")
+func (p place) replace(path string, content []byte) error { return replaceBy(p.traefik, path, content) }
+
+// replaceBy puts a file into its place in one step, by way of another directory of
+// the same file system.
+func replaceBy(dir, path string, content []byte) error {
+	f, err := os.CreateTemp(dir, ".next-*.tmp")
 	if err != nil {
 		return err
 	}

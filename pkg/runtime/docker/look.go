@@ -67,12 +67,16 @@ func (d *Driver) look(ctx context.Context) (look, error) {
 		return !d.ours(c.Labels) || c.Labels[composeOneOff] == "True"
 	})
 	found := make([]container.InspectResponse, len(list))
-	errs := make([]error, len(list))
+	errs, own := make([]error, len(list)), make([]bool, len(list))
 	var networks []network.Summary
 	var listing error
 	var all sync.WaitGroup
 	for i, c := range list {
-		all.Go(func() { found[i], errs[i] = l.e.inspectContainer(ctx, c.ID) })
+		all.Go(func() {
+			if found[i], errs[i] = l.e.inspectContainer(ctx, c.ID); errs[i] == nil {
+				own[i], errs[i] = d.isOwn(ctx, l.e, found[i])
+			}
+		})
 	}
 	all.Go(func() { networks, listing = l.e.listNetworks(ctx, d.o.Stack.ID) })
 	all.Wait()
@@ -89,7 +93,7 @@ func (d *Driver) look(ctx context.Context) (look, error) {
 		case errors.Is(errs[i], errNotFound): // removed just now
 		case errs[i] != nil:
 			return l, errs[i]
-		default:
+		case own[i]:
 			l.add(seen{c, refOf(c.Config.Labels)})
 		}
 	}
@@ -198,12 +202,18 @@ func (d *Driver) Observe(ctx context.Context) (runtime.Observed, error) {
 
 func (d *Driver) observed(ctx context.Context, l look) (runtime.Observed, error) {
 	o := runtime.Observed{Volume: d.o.Stack.Volume.Name, Place: d.volumePlace(l.e), Dir: l.dir()}
+	ending := l.ending()
+	if ending {
+		o.Stale = append(o.Stale, "it is being stopped right now, or a down was interrupted; flisk down finishes that")
+	}
 	if g, ok := l.gateway(); ok {
 		o.Gateway, o.GatewayPID = g.address(), g.State.Pid
 		o.URL, o.Setup = "http://"+o.Gateway, g.Config.Labels[labelSettings]
 		if l.ownRoutes() {
 			o.Routes = l.live.Routes.Hash()
 		}
+	} else if ending {
+		// It goes last but for services, and needs no words of its own.
 	} else if len(l.gateways) > 0 {
 		o.Stale = append(o.Stale, "the gateway's container has stopped; flisk up brings it back")
 	} else if l.live != nil && len(l.agents)+len(l.services) > 0 {
@@ -234,12 +244,18 @@ func (d *Driver) observed(ctx context.Context, l look) (runtime.Observed, error)
 	return o, nil
 }
 
+// ending reports whether a down goes on, or was interrupted.
+func (l look) ending() bool {
+	return l.live != nil && l.live.Ending && len(l.everything()) > len(l.readers)
+}
+
 // gone are the replicas that the live routes name and that have no container any
-// more: whoever removed it was not flisk, which takes what it removes out of them
-// first. When there is no container at all, the whole project was taken down, as
-// by docker compose down, and nothing of it should run.
+// more: whoever removed it was not flisk, which takes what it replaces out of them
+// first, and before a down writes into them that there is one. When there is no
+// container at all, the whole project was taken down, as by docker compose down,
+// and nothing of it should run.
 func (l look) gone() (out []runtime.Replica) {
-	if _, runs := l.gateway(); l.live == nil || runs && !l.ownRoutes() || len(l.everything()) == len(l.readers) {
+	if _, runs := l.gateway(); l.live == nil || l.live.Ending || runs && !l.ownRoutes() || len(l.everything()) == len(l.readers) {
 		return nil
 	}
 	for _, ref := range l.live.refs() {
@@ -268,6 +284,7 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 	switch {
 	case !c.runs():
 		r.State, r.Detail = runtime.Failing, "its container has stopped ("+exitOf(c.State.ExitCode).String()+"); flisk up replaces it"
+		r.Stopped, _ = time.Parse(time.RFC3339Nano, c.State.FinishedAt)
 		return r, nil
 	case c.State.Restarting:
 		r.State, r.PID = runtime.Failing, 0
@@ -286,6 +303,8 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 		r.State, r.Detail = runtime.Waiting, "it is ready, and gets no requests: an up goes on right now, or was killed; flisk up finishes it"
 	case c.RestartCount > 0:
 		r.State, r.Detail = runtime.Failing, d.loopDetail(ctx, l.e, c)
+	case l.ending():
+		r.State = runtime.Draining
 	default:
 		r.State = runtime.Starting
 	}
@@ -405,5 +424,5 @@ func namedSettings(c *container.Config) []runtime.Setting {
 	if err != nil { // somebody else's
 		return nil
 	}
-	return append(settingsOf(env, values), buildSetting(c.Labels[labelBuild]))
+	return append(settingsOf(env, values), buildSetting(c.Labels[labelBuild]), projectSetting(c.Labels[composeProject]))
 }

@@ -40,31 +40,39 @@ func (m message) err() error {
 	return nil
 }
 
-// readMessages writes the output to w and returns the id of the image that the
-// stream names, if it does. An error in the stream is an error.
-func readMessages(r io.Reader, w io.Writer) (id string, err error) {
+// image is the id of an image that the message names; "" when it names none.
+func (m message) image() string {
+	var aux struct{ ID string }
+	if json.Unmarshal(m.Aux, &aux) != nil { // other kinds of aux say something else
+		return ""
+	}
+	return aux.ID
+}
+
+// readMessages writes the output to w and shows each message to the takers. An
+// error in the stream is an error.
+func readMessages(r io.Reader, w io.Writer, takers ...func(message)) error {
 	var layers layerProgress
 	for decoder := json.NewDecoder(r); ; {
 		var m message
 		switch err := decoder.Decode(&m); {
 		case errors.Is(err, io.EOF):
-			return id, nil
+			return nil
 		case err != nil:
-			return "", err
+			return err
 		}
 		if err := m.err(); err != nil {
-			return "", err
+			return err
 		}
-		var aux struct{ ID string }
-		if json.Unmarshal(m.Aux, &aux) == nil && aux.ID != "" { // other kinds of aux say something else
-			id = aux.ID
+		for _, take := range takers {
+			take(m)
 		}
 		text := m.Stream
 		if text == "" {
 			text = layers.line(m)
 		}
 		if _, err := io.WriteString(w, text); err != nil {
-			return "", err
+			return err
 		}
 	}
 }

@@ -3,6 +3,7 @@ package docker
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,6 +128,24 @@ func TestHowAnAgentEnds(t *testing.T) {
 	} {
 		if got := loopText(&c.state, c.restarts); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestC11_DeafEntrypoint: an up says that its override's shell keeps SIGTERM from
+// the agent.
+func TestC11_DeafEntrypoint(t *testing.T) {
+	t.Parallel()
+	for entrypoint, warns := range map[string]bool{"[/bin/sh, -c, /agent]": true, "[/agent]": false} {
+		p, _ := onFake(t, dockertest.Options{})
+		write(t, filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml"), "services: {bot: {entrypoint: "+entrypoint+"}}\n")
+		d := driverOf(p)
+		var said strings.Builder
+		d.o.Warn = func(text string) { said.WriteString(text) }
+		_, err := d.Up(t.Context(), p.P)
+		deaf := strings.Contains(said.String(), `the first process of agent "bot" is sh, which does not pass SIGTERM on`)
+		if deaf != warns || (err != nil) != warns { // the image has no shell to start
+			t.Errorf("%s: it warned %q; %v", entrypoint, &said, err)
 		}
 	}
 }

@@ -14,6 +14,8 @@ type place struct {
 	logs    string // of agents' containers that were removed; survives down
 	copies  string // of volumes, each of a command that looks at one; of all projects
 	kills   string // counts what the engine does not
+	images  string // those that flisk made
+	stages  string // images that builds by a Dockerfile left, besides those that they were for
 	lock    string // held during every change, on any runtime
 }
 
@@ -25,6 +27,8 @@ func placeOf(home string, s stack.Stack) place {
 		logs:    filepath.Join(home, "logs", key+".docker"),
 		copies:  filepath.Join(home, "copies"),
 		kills:   filepath.Join(home, "projects", key+".kills"),
+		images:  filepath.Join(home, "projects", key+".images"),
+		stages:  filepath.Join(home, "projects", key+".stages"),
 		lock:    filepath.Join(home, "projects", key+".lock"),
 	}
 }

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
 	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 // TestC19_PortOfAnotherContainer: the engine itself knows of a port that nobody
@@ -69,11 +71,26 @@ func TestC19_SecondUpAsksForNothing(t *testing.T) {
 	}
 }
 
-// TestC20_ReadyThroughTheGateway: the first request after an up is answered.
+// TestC20_ReadyThroughTheGateway: an up of an agent that takes its time returns when
+// that is ready through the gateway. A turn alone would not tell: the gateway holds
+// it until the agent is there.
 func TestC20_ReadyThroughTheGateway(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, p *runtimetest.Project) {
+		const late = 2 * time.Second
+		p.Setup.Stack.Agents[0].Env = []string{"LATE=" + late.String()}
+		began := time.Now()
 		p.Up()
+		if took := time.Since(began); took < late {
+			t.Errorf("up took %s, and the agent needs %s to start", took, late)
+		}
+		resp, err := http.Get(p.Setup.Stack.Gateway.URL() + turn.AgentReadyPath("bot"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = resp.Body.Close(); resp.StatusCode != http.StatusOK {
+			t.Errorf("after an up the agent is not ready: %d", resp.StatusCode)
+		}
 		if a := p.Turn("bot", "s1", "", "a"); a.Err != nil || a.Status != http.StatusOK {
 			t.Errorf("the first turn: %+v", a)
 		}

@@ -24,19 +24,28 @@ type volumeState struct {
 	without []string // agents that have sessions, are not in the stack, and need not be
 }
 
-// CheckVolume refuses the volume that Up would refuse, and changes nothing.
-func (d *Driver) CheckVolume(ctx context.Context) error {
+// CheckVolume is why Up would refuse the volume; nil when it would not. It changes
+// nothing. An error says that this cannot be told right now.
+func (d *Driver) CheckVolume(ctx context.Context) (refused, err error) {
 	l, err := d.look(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	loaded, err := d.load(ctx)
 	if err != nil {
-		return nil // what is wrong there is not about the volume
+		return nil, nil // what is wrong there is not about the volume
 	}
 	_, err = d.checkVolume(ctx, l, loaded.external(d.o.Stack.Volume.Name))
-	return err
+	if _, ok := errors.AsType[unseen](err); ok {
+		return nil, err
+	}
+	return err, nil
 }
+
+// unseen is an error of a look at the volume. It says nothing of the volume.
+type unseen struct{ error }
+
+func (u unseen) Unwrap() error { return u.error }
 
 // checkVolume refuses a volume that is not the one that the project had: another
 // name, another engine, none where there was one, one that was made again or
@@ -53,7 +62,7 @@ func (d *Driver) checkVolume(ctx context.Context, l look, external bool) (volume
 	case err == nil:
 		state.exists = true
 	case !errors.Is(err, errNotFound):
-		return state, err
+		return state, unseen{err}
 	}
 	foreign := state.exists && !external && !d.ours(v.Labels)
 	was, has := known.Volumes[runtimeName]
@@ -75,7 +84,7 @@ func (d *Driver) checkVolume(ctx context.Context, l look, external bool) (volume
 		return state, d.memory().Gone(name)
 	case foreign:
 		return state, fault.New(fault.Environment,
-			fmt.Sprintf("put the right one back from a backup; to begin without them instead: docker volume rm %s, then flisk down --volumes", name),
+			fmt.Sprintf("put the right one back from a backup; to begin without them instead, give yours another name under volumes in flisk.yaml, and remove %s; or, where nobody needs what is in that one: docker volume rm %s, then flisk down --volumes", d.memory().Path(), name),
 			"the volume %q is not the one with the project's conversations: %s", name, d.whose(v.Labels))
 	}
 	remedy := "put the right one back from a backup"
@@ -100,7 +109,7 @@ func (d *Driver) mustBe(ctx context.Context, l look, was memory.Volume, remedy s
 	case errors.Is(err, fs.ErrNotExist):
 		return d.memory().Gone(d.o.Stack.Volume.Name)
 	case err != nil:
-		return err
+		return unseen{err}
 	}
 	return d.memory().Other(was, d.o.Stack.Volume.Name, id, remedy)
 }
@@ -146,7 +155,7 @@ func (d *Driver) checkAgents(ctx context.Context, was memory.Volume) (without []
 	}
 	found, err := d.Survey(ctx)
 	if err != nil {
-		return nil, fault.New(fault.Environment, "", "cannot use the volume %q: %w", d.o.Stack.Volume.Name, err)
+		return nil, unseen{fault.New(fault.Environment, "", "cannot use the volume %q: %w", d.o.Stack.Volume.Name, err)}
 	}
 	return memory.Without(found.Counts(), d.o.Stack, was.Without, d.o.LeaveAgents)
 }

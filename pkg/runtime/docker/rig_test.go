@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"go.uber.org/goleak"
@@ -80,7 +81,9 @@ func removeImages(e *engine, project string) error {
 	images, err := e.api.ImageList(context.Background(), image.ListOptions{All: true, Filters: ofProject(project)})
 	for _, i := range images {
 		_, gone := e.api.ImageRemove(context.Background(), i.ID, image.RemoveOptions{Force: true, PruneChildren: true})
-		err = errors.Join(err, gone)
+		if !errdefs.IsNotFound(gone) { // else it went with one that was made of it
+			err = errors.Join(err, gone)
+		}
 	}
 	return err
 }

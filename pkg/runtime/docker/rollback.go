@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -106,6 +107,9 @@ func (a *apply) restoreGateway(ctx context.Context, l look, fresh []seen) error 
 	}
 	end := a.p.Begin("start gateway again, as it was")
 	err := a.e.startContainer(ctx, a.swapped.ID)
+	if err == nil && a.course.look.ownRoutes() {
+		err = a.untilServes(ctx, a.swapped.ID, a.swapped.address())
+	}
 	end("", err)
 	return err
 }
@@ -127,7 +131,8 @@ func (a *apply) restoreRoutes(ctx context.Context, gateway seen) error {
 	return a.route(ctx, *before, gateway.address())
 }
 
-// restoreImages gives names back, and removes the images that had taken them.
+// restoreImages gives names back, and removes the images of this plan that had taken
+// them.
 func (a *apply) restoreImages(ctx context.Context) error {
 	var errs []error
 	for _, i := range a.rest {
@@ -141,8 +146,11 @@ func (a *apply) restoreImages(ctx context.Context) error {
 		case i.was != "":
 			errs = append(errs, a.e.tagImage(ctx, i.was, i.tag))
 		}
-		if err := a.e.removeImage(ctx, now.ID); !errors.Is(err, errConflict) {
-			errs = append(errs, err)
+		known := readStages(a.d.place.images)
+		if at := slices.IndexFunc(known, stage{ID: now.ID, Engine: a.e.facts.ID}.is); at >= 0 {
+			if err := a.e.dropImage(ctx, known[at]); !errors.Is(err, errConflict) {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(errs...)

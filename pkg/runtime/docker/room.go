@@ -58,7 +58,9 @@ func LeftRooms(ctx context.Context, s Surroundings) ([]LeftRoom, error) {
 		return nil, e.failed("list the containers", err)
 	}
 	for _, c := range containers {
-		add(c.Labels)
+		if c.Labels[labelContainer] != "" { // else it has them of its image
+			add(c.Labels)
+		}
 	}
 	volumes, err := e.api.VolumeList(ctx, volume.ListOptions{Filters: labelled})
 	if err != nil {

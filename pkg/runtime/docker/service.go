@@ -58,11 +58,7 @@ func (a *apply) makeService(ctx context.Context, w wanted) error {
 	if err := a.lay(ctx); err != nil {
 		return err
 	}
-	name := a.d.serviceName(w.Name)
-	for a.taken(name) {
-		name += "-next"
-	}
-	spec, err := a.d.serviceContainer(a.target, w, name)
+	spec, err := a.d.serviceContainer(a.target, w, a.freeName(a.d.serviceName(w.Name)))
 	if err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ volumes: {rows: {}}
 	if got, want := ends(t, p, before), []string{"bot", "gateway", "cache", "db"}; !slices.Equal(got, want) {
 		t.Errorf("they ended in the order %v, want %v", got, want)
 	}
-	rows := p.Setup.Stack.Name + "_rows"
+	rows := p.Setup.Stack.ContainerProject() + "_rows"
 	removed, err := driverOf(p).RemoveVolume(t.Context(), p.P)
 	if err != nil || !slices.Equal(removed, []string{p.Setup.Stack.Volume.Name, rows}) {
 		t.Errorf("removed %v, %v", removed, err)
@@ -159,7 +159,7 @@ func TestOrphansOnTheEngine(t *testing.T) {
 	e := mustEngine(t, p)
 	// Somebody's own, and by Compose's label alone it could be the project's.
 	stranger := newReal(t).spec("stranger")
-	stranger.config.Labels[composeProject], stranger.config.Labels[composeService] = p.Setup.Stack.Name, "db"
+	stranger.config.Labels[composeProject], stranger.config.Labels[composeService] = p.Setup.Stack.ContainerProject(), "db"
 	id, _, err := e.createContainer(t.Context(), stranger)
 	if err != nil {
 		t.Fatal(err)

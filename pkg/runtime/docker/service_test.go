@@ -76,7 +76,7 @@ func TestFailedServiceKeepsTheOldOne(t *testing.T) {
 func TestForeignVolumeOfAService(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{Images: []dockertest.Image{{Ref: "redis:7"}}})
-	rows := p.Setup.Stack.Name + "_rows"
+	rows := p.Setup.Stack.ContainerProject() + "_rows"
 	e := mustEngine(t, p)
 	if _, err := e.createVolume(t.Context(), rows, map[string]string{labelProject: "other"}); err != nil {
 		t.Fatal(err)
@@ -91,5 +91,63 @@ func TestForeignVolumeOfAService(t *testing.T) {
 	}
 	if ops := fake.Ops(); len(ops) > 0 {
 		t.Errorf("it asked for %v", ops)
+	}
+}
+
+// TestServiceVolumeOfAnOldName: the data of a service from before the Compose
+// project's name had a part of the id is not left behind without a word.
+func TestServiceVolumeOfAnOldName(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{Images: []dockertest.Image{{Ref: "redis:7"}}})
+	override := filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml")
+	const service = "services: {cache: {image: \"redis:7\", volumes: [\"rows:/rows\"]}}\n"
+	write(t, override, service+"volumes: {rows: {}}\n")
+	old := p.Setup.Stack.Name + "_rows"
+	if _, err := mustEngine(t, p).createVolume(t.Context(), old, driverOf(p).ourLabels()); err != nil {
+		t.Fatal(err)
+	}
+	fake.ResetCalls()
+	_, err := p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Usage, `the data of the volume "rows" is in "`+old+`"`)
+	keep := "volumes: {rows: {name: " + old + "}}"
+	if f, _ := errors.AsType[*fault.Fault](err); !strings.Contains(f.Hint, keep) {
+		t.Errorf("the hint is %q", f.Hint)
+	}
+	if ops := fake.Ops(); len(ops) > 0 {
+		t.Errorf("it asked for %v", ops)
+	}
+	write(t, override, service+keep+"\n")
+	p.Up()
+}
+
+// TestAnotherComposeProject: a project that was renamed, or that runs under the name
+// that its Compose project had before that had a part of the id, is one Compose
+// project after the next up.
+func TestAnotherComposeProject(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{Images: []dockertest.Image{{Ref: "redis:7"}}})
+	write(t, filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml"), "services: {cache: {image: \"redis:7\"}}\n")
+	p.Up()
+	p.MustTurn("s1", "a")
+	p.Setup.Stack.Name += "-2"
+	name := p.Setup.Stack.ContainerProject()
+	plan, err := p.Driver().Plan(t.Context(), runtime.OpUp)
+	if err != nil || !slices.ContainsFunc(plan, func(s runtime.Step) bool {
+		return strings.Contains(s.Cause, "the Compose project") && strings.Contains(s.Cause, name)
+	}) {
+		t.Errorf("the plan is %v, %v", plan, err)
+	}
+	p.Up()
+	all := fake.Containers()
+	for _, c := range all {
+		if c.Labels[composeProject] != name || !strings.HasPrefix(c.Name, name+"-") {
+			t.Errorf("%s is of the Compose project %q, want %q", c.Name, c.Labels[composeProject], name)
+		}
+	}
+	if len(all) != 3 {
+		t.Errorf("%d containers, want the gateway, the agent and the service", len(all))
+	}
+	if a := p.MustTurn("s1", "b"); a.Turn != 2 {
+		t.Errorf("after it: %+v", a)
 	}
 }

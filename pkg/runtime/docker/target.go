@@ -112,8 +112,8 @@ func (d *Driver) target(loaded loaded, volumeID, arch string) (target, error) {
 	}
 	gateway := loaded.Project.Services[stack.GatewayService]
 	d.mountLive(&gateway)
-	t.gateway = wanted{gateway, settingsHash(gateway, nil, "")}
-	t.services = t.others(loaded.Project)
+	t.gateway = wanted{gateway, settingsHash(d.o.Stack, gateway, nil, "")}
+	t.services = t.others(s, loaded.Project)
 	return t, nil
 }
 
@@ -161,12 +161,12 @@ func (d *Driver) wantedAgent(service composefile.Service, a stack.Agent, volumeI
 		env["FLISK_VERIFY"] = d.o.Stack.Verify
 	}
 	build := buildOf(service, d.o.Stack, a)
-	hash := settingsHash(service, env, build)
+	hash := settingsHash(d.o.Stack, service, env, build)
 	known, err := turn.ParseEnv(func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	if err != nil {
 		return wantedAgent{}, err
 	}
-	named := append(settingsOf(known, env), buildSetting(build))
+	named := append(settingsOf(known, env), buildSetting(build), projectSetting(d.o.Stack.ContainerProject()))
 	// Known to the driver only, and not among the settings: the code has a hash of
 	// its own, and another volume is refused before anything is started.
 	env["FLISK_CODE"] = code
@@ -206,6 +206,11 @@ func buildSetting(build string) runtime.Setting {
 	return runtime.Setting{Name: "build", Value: build, Secret: true} // a hash means nothing to people
 }
 
+// projectSetting is the Compose project that a container is of.
+func projectSetting(name string) runtime.Setting {
+	return runtime.Setting{Name: "the Compose project", Value: name}
+}
+
 // plainBuild reports whether nothing of an override says how an agent is built:
 // then its program says all, and needs no Dockerfile.
 func plainBuild(service composefile.Service, s stack.Stack, a stack.Agent) bool {
@@ -230,7 +235,7 @@ func pointers(env map[string]string) map[string]*string {
 
 // others are the services that people added, each behind those that it depends
 // on.
-func (t target) others(p *composefile.Project) []wanted {
+func (t target) others(s stack.Stack, p *composefile.Project) []wanted {
 	var out []wanted
 	done := map[string]bool{}
 	var visit func(name string)
@@ -244,7 +249,7 @@ func (t target) others(p *composefile.Project) []wanted {
 			visit(needs)
 		}
 		if name != stack.GatewayService && !slices.ContainsFunc(t.agents, func(a wantedAgent) bool { return a.Agent.Name == name }) {
-			out = append(out, wanted{service, settingsHash(service, nil, "")})
+			out = append(out, wanted{service, settingsHash(s, service, nil, "")})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Services)) {
@@ -255,13 +260,13 @@ func (t target) others(p *composefile.Project) []wanted {
 
 // settingsHash identifies what a container is made from. Where a project is on
 // disk, and the order of starts are not part of it; build is what buildOf says of
-// an agent.
-func settingsHash(s composefile.Service, env map[string]string, build string) string {
+// an agent. The Compose project is: a label of a container cannot be changed.
+func settingsHash(of stack.Stack, s composefile.Service, env map[string]string, build string) string {
 	s.Build, s.EnvFiles, s.DependsOn = nil, nil, nil
 	if env != nil {
 		s.Environment = pointers(env)
 	}
-	return shortHash([]any{s, build})
+	return shortHash([]any{s, build, of.ContainerProject()})
 }
 
 // shortHash is cut short on purpose: it tells settings apart, and must not help to
@@ -323,11 +328,10 @@ func (t target) serviceOrGateway(name string) wanted {
 	return t.service(name)
 }
 
-// baseName is what a container is called, but for its number. It has a part of
-// the id in it: two checkouts of one name run on one engine.
+// baseName is what a container is called, but for its number: as plain Compose
+// would call it.
 func (d *Driver) baseName(service string) string {
-	const enough = 6
-	return d.o.Stack.ContainerProject() + "-" + d.o.Stack.ID[:min(enough, len(d.o.Stack.ID))] + "-" + service
+	return d.o.Stack.ContainerProject() + "-" + service
 }
 
 // ServiceContainer is the name of the container that a service of

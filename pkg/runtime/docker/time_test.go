@@ -79,7 +79,7 @@ func newFloor(t *testing.T, p *runtimetest.Project) *floor {
 	}
 	ref := runtime.Ref{Agent: "bot", Replica: "bot-1", Generation: 1}
 	err = errors.Join(d.place.makeShared(), d.place.replace(d.place.static(), f.target.static),
-		d.place.writeLive(live{f.target.dir, routesTo(d.o.Stack, []runtime.Ref{ref})}))
+		d.place.writeLive(live{Dir: f.target.dir, Routes: routesTo(d.o.Stack, []runtime.Ref{ref})}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,14 +57,13 @@ func TestC28_UnseenRoutes(t *testing.T) {
 // that either fails the up with its own last words, and nothing is left.
 func TestC28_GatewayThatServesNothing(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("FLISK_TEST_LONG") != "1" {
-		t.Skip("waits for half a minute (FLISK_TEST_LONG=1)")
-	}
 	image := newReal(t).spec("gateway").config.Image
 	p := runtimetest.NewProject(t, realPlace(t))
 	write(t, filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml"),
 		fmt.Sprintf(`services: {gateway: {image: %q, entrypoint: [/agent], command: !reset [], environment: {FLISK_LISTEN: "0.0.0.0:8080"}}}`, image))
-	_, err := p.Driver().Up(t.Context(), p.P)
+	d := driverOf(p)
+	d.o.GatewayTimeout = time.Second
+	_, err := d.Up(t.Context(), p.P)
 	mustFault(t, err, fault.Failed, "the gateway does not serve its routes")
 	if f, ok := errors.AsType[*fault.Fault](err); !ok || !strings.Contains(f.Detail, "ready\n") {
 		t.Errorf("the gateway's last words are missing: %+v", f)
@@ -76,16 +75,31 @@ func TestC28_GatewayThatServesNothing(t *testing.T) {
 }
 
 // TestC27_RouteThatIsNotServed: an agent that is ready by itself, and that the
-// gateway does not reach, fails the up, and nothing is left.
+// gateway does not reach, fails the up with what Traefik itself complains of, and
+// nothing is left.
 func TestC27_RouteThatIsNotServed(t *testing.T) {
 	t.Parallel()
 	p := runtimetest.NewProject(t, realPlace(t))
 	override := filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml")
 	first := runtime.Ref{Agent: "bot", Replica: "bot-1", Generation: 1}
 	write(t, override, fmt.Sprintf("services: {gateway: {extra_hosts: [%q]}}", alias(first)+":127.0.0.1"))
-	p.Setup.ReadyTimeout = 5 * time.Second
+	place := driverOf(p).place
+	if err := place.makeShared(); err != nil {
+		t.Fatal(err)
+	}
+	complaint := filepath.Join(place.dynamic(), "complaint.yaml")
+	write(t, complaint, "http: {routers: {complaint: {rule: \"Nonsense(\", service: nowhere}}}\n")
+	p.Setup.ReadyTimeout = 2 * time.Minute // longer than the test's own patience
+	began := time.Now()
 	_, err := p.Driver().Up(t.Context(), p.P)
-	mustFault(t, err, fault.Failed, `agent "bot" does not answer ready through the gateway`)
+	mustFault(t, err, fault.Failed, `agent "bot" is ready by itself, and the gateway does not reach it (it answers 502 Bad Gateway)`)
+	f, ok := errors.AsType[*fault.Fault](err)
+	if !ok || !strings.Contains(f.Detail, "complaint@file") || !strings.Contains(f.Hint, "compose.override.yaml") || strings.Contains(f.Hint, "flisk logs") {
+		t.Errorf("Traefik's own words are missing, or the hint is wrong: %+v", f)
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("it took %s", took)
+	}
 	l, err := driverOf(p).look(t.Context())
 	if err != nil || len(l.everything())+len(l.networks) > 0 {
 		t.Errorf("left %+v, %v", l, err)

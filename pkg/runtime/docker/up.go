@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -61,6 +62,9 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 	report.Place = d.volumePlace(l.e)
 	for tries := 1; ; tries++ {
 		c, err := d.prepare(ctx, l)
+		if errors.Is(err, syscall.EADDRINUSE) && l.serves() {
+			err = runtime.StillRuns(err)
+		}
 		if err != nil {
 			return report, err
 		}
@@ -85,11 +89,18 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 		report.Created = a.volumeMade
 		if err != nil {
 			undone := a.rollBack(ctx)
-			return report, runtime.GivenUp(ctx, err, runtime.WayBack{Closed: a.committed, Err: undone})
+			return report, runtime.GivenUp(ctx, err, runtime.WayBack{
+				Closed: a.committed, Err: undone, Runs: !a.committed && l.serves(),
+			})
 		}
 		report.Changed, report.Replaced, report.Filled = plan.Changes(), a.replaced, runtime.Filled(plan, c.running())
 		return report, nil
 	}
+}
+
+// serves reports whether an agent gets requests.
+func (l look) serves() bool {
+	return slices.ContainsFunc(l.agents, func(c seen) bool { return c.runs() && l.serving(c) })
 }
 
 // begin is how every change begins; what runs must not be another copy's.
@@ -168,13 +179,34 @@ func (d *Driver) checkDeclared(ctx context.Context, e *engine, v declared) error
 	case errors.Is(err, errNotFound) && v.external:
 		return fault.New(fault.Environment, "make it with `docker volume create`, or take external: true away", "the volume %q is declared external, and is not there", v.name)
 	case errors.Is(err, errNotFound):
-		return nil
+		return d.checkOldName(ctx, e, v)
 	case err != nil || v.external || d.ours(found.Labels):
 		return err
 	}
 	return fault.New(fault.Usage,
 		fmt.Sprintf("give yours another name in compose.override.yaml: volumes: {%s: {name: %s_%s}}; or say external: true to use that one", v.key, v.name, d.o.Stack.ID),
 		"the volume %q is not of this project (it has no label %s of it), and flisk does not touch it", v.name, labelProject)
+}
+
+// checkOldName refuses to begin with an empty volume where the project has one
+// from before the name of its Compose project, and so those of its volumes, had a
+// part of its id.
+func (d *Driver) checkOldName(ctx context.Context, e *engine, v declared) error {
+	s := d.o.Stack
+	if v.name != s.ContainerProject()+"_"+v.key {
+		return nil // the override names it
+	}
+	old := s.InstanceName() + "_" + v.key
+	found, err := e.inspectVolume(ctx, old)
+	switch {
+	case errors.Is(err, errNotFound):
+		return nil
+	case err != nil || !d.ours(found.Labels):
+		return err
+	}
+	return fault.New(fault.Usage,
+		fmt.Sprintf("keep the volume in compose.override.yaml: volumes: {%s: {name: %s}}; or remove it: docker volume rm %s", v.key, old, old),
+		"the data of the volume %q is in %q, and the project's volumes are called %q now", v.key, old, s.ContainerProject()+"_…")
 }
 
 // missing are the images of the gateway and of services that the engine does not

@@ -95,6 +95,58 @@ func TestC17_ExternalVolumeStays(t *testing.T) {
 	}
 }
 
+// TestC16_SomebodyElsesInItsPlace: what may be somebody's data is not advised to
+// be removed where another name does, and that way on works.
+func TestC16_SomebodyElsesInItsPlace(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	p.Up()
+	p.MustTurn("s1", "a")
+	p.Down()
+	d, e, name := driverOf(p), mustEngine(t, p), p.Setup.Stack.Volume.Name
+	if err := e.removeVolume(t.Context(), volumeRef{name: name, project: p.Setup.Stack.ID}); err != nil {
+		t.Fatal(err)
+	}
+	fake.AddVolume(name, map[string]string{labelProject: "ffffffffffff"})
+	_, err := p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Environment, name, "is not the one with the project's conversations", "of another flisk project")
+	f, _ := errors.AsType[*fault.Fault](err)
+	other, remove := strings.Index(f.Hint, "another name under volumes in flisk.yaml"), strings.Index(f.Hint, "docker volume rm")
+	if other < 0 || remove < other || !strings.Contains(f.Hint, d.memory().Path()) {
+		t.Errorf("the hint is %q", f.Hint)
+	}
+	p.Setup.Stack.Volume.Name += "-2"
+	if err := os.Remove(d.memory().Path()); err != nil {
+		t.Fatal(err)
+	}
+	p.Up()
+	if a := p.MustTurn("s1", "a"); a.Turn != 1 {
+		t.Errorf("on another volume: %+v", a)
+	}
+	if !slices.Contains(fake.Volumes(), name) {
+		t.Errorf("the volumes are %v", fake.Volumes())
+	}
+}
+
+// TestC18_NothingIsRefusedForTheEngine: an engine that fails for a moment says
+// nothing of the volume.
+func TestC18_NothingIsRefusedForTheEngine(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	p.Up()
+	p.Down()
+	for _, op := range []string{"VolumeInspect", "ContainerCreate"} { // of the look into it
+		fake.Fail(dockertest.Failure{Op: op, Message: "it is busy"})
+		why, err := driverOf(p).CheckVolume(t.Context())
+		if why != nil || err == nil || !strings.Contains(err.Error(), "it is busy") {
+			t.Errorf("%s: refused for %v, %v", op, why, err)
+		}
+	}
+	if why, err := driverOf(p).CheckVolume(t.Context()); why != nil || err != nil {
+		t.Errorf("the right one: %v, %v", why, err)
+	}
+}
+
 // TestC17_ReadVolume: sessions can be looked at when nothing runs and while
 // something does, and the volume stays as it is.
 func TestC17_ReadVolume(t *testing.T) {
@@ -203,7 +255,11 @@ func TestC18_VolumeMadeAgain(t *testing.T) {
 			t.Helper()
 			_, err := d.Up(t.Context(), p.P)
 			mustFault(t, err, fault.Environment, parts...)
-			mustFault(t, d.CheckVolume(t.Context()), fault.Environment, parts...)
+			why, err := d.CheckVolume(t.Context())
+			if err != nil {
+				t.Errorf("check: %v", err)
+			}
+			mustFault(t, why, fault.Environment, parts...)
 			_, err = d.ChangeVolume(t.Context(), p.P, Command{Args: []string{"import"}, Stdout: io.Discard, Stderr: io.Discard})
 			mustFault(t, err, fault.Environment, parts...)
 			if s, err := d.Survey(t.Context()); !errors.Is(err, ErrEmpty) {
@@ -212,8 +268,8 @@ func TestC18_VolumeMadeAgain(t *testing.T) {
 		}
 		p.Up()
 		p.MustTurn("s1", "a")
-		if err := d.CheckVolume(t.Context()); err != nil {
-			t.Errorf("the right one: %v", err)
+		if why, err := d.CheckVolume(t.Context()); err != nil || why != nil {
+			t.Errorf("the right one: %v, %v", why, err)
 		}
 		p.Down()
 
@@ -344,7 +400,7 @@ func TestC18_ComposeProjectNameCountsForNothing(t *testing.T) {
 		t.Errorf("warnings: %q", warnings)
 	}
 	for _, c := range fake.Containers() {
-		if c.Labels[composeProject] != p.Setup.Stack.Name {
+		if c.Labels[composeProject] != p.Setup.Stack.ContainerProject() {
 			t.Errorf("%s is of the project %q", c.Name, c.Labels[composeProject])
 		}
 	}

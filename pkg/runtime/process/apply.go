@@ -31,8 +31,10 @@ type apply struct {
 	spawned   bool          // the supervisor is this plan's
 	started   []runtime.Ref // not committed yet
 	switched  bool
-	committed bool          // something was stopped for good
-	present   []runtime.Ref // what ran when the plan began, and what it started
+	committed bool // something was stopped for good
+
+	gatewayEnded bool          // with everything behind it
+	present      []runtime.Ref // what ran when the plan began, and what it started
 
 	mu      sync.Mutex
 	ended   map[runtime.Ref]bool // of started: told that it ended by itself
@@ -109,14 +111,9 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 	return fmt.Errorf("the process runtime has no action %q", s.Do)
 }
 
-// build says also that a build that fails costs nothing, where there is something
-// to lose.
 func (a *apply) build(ctx context.Context, agent targetAgent) error {
 	built, err := a.d.build(ctx, a.p, agent, a.restless)
 	*a.target.agent(agent.Name) = built
-	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Kind == fault.Failed && f.Hint != "" && len(a.present) > 0 {
-		f.Hint += "; what ran before still runs"
-	}
 	return err
 }
 
@@ -278,6 +275,7 @@ func (a *apply) replacements(ctx context.Context) ([]runtime.Change, error) {
 func (a *apply) stopGateway(ctx context.Context) error {
 	end := a.p.Begin("stop gateway")
 	err := a.d.shutDown(context.WithoutCancel(ctx), a.client)
+	a.gatewayEnded = err == nil
 	end("", err)
 	return err
 }

@@ -61,13 +61,14 @@ func (d *Driver) checkVolume(known memory.Volume) error {
 	return d.memory().Other(known, d.place.volume, id, "put the right one back")
 }
 
-// CheckVolume refuses the volume that Up would refuse, and changes nothing.
-func (d *Driver) CheckVolume(context.Context) error {
+// CheckVolume is why Up would refuse the volume; nil when it would not. It changes
+// nothing. Its error is always nil: a volume that cannot be read is refused.
+func (d *Driver) CheckVolume(context.Context) (refused, err error) {
 	known, err := d.remembered()
 	if err == nil {
 		_, err = d.checkAgents(known)
 	}
-	return err
+	return err, nil
 }
 
 // checkAgents are the agents that the project goes on without.

@@ -14,6 +14,8 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/claim"
+	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
+	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
 	"github.com/flisk-go/flisk/pkg/stack"
 )
 
@@ -387,4 +389,35 @@ func TestTwoUpsAtOnce(t *testing.T) {
 	if status, body := r.turn("bot", ""); status != http.StatusOK {
 		t.Errorf("turn: %d %s", status, body)
 	}
+}
+
+// hooked is a progress that calls begin before each step.
+type hooked struct {
+	runtime.Progress
+	begin func(step string)
+}
+
+func (h hooked) Begin(step string) func(string, error) {
+	h.begin(step)
+	return h.Progress.Begin(step)
+}
+
+// TestPortTakenDuringAMove: between the look at the new port and its use there is
+// the drain of everything that runs, and then there is no way back.
+func TestPortTakenDuringAMove(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.up()
+	r.o.Stack.Gateway.Port = porttest.Free(t)
+	progress := hooked{r.p, func(step string) {
+		if step == "stop gateway" {
+			runtimetest.Occupy(t, r.o.Stack.Gateway.Port)
+		}
+	}}
+	_, err := r.driver().Up(t.Context(), progress)
+	f, ok := asFault(err)
+	if !ok || !strings.Contains(f.Message, "is in use") || !strings.Contains(f.Message, "nothing of the project runs now") || !strings.HasSuffix(f.Hint, "; then flisk up") {
+		t.Errorf("up: %+v", err)
+	}
+	r.mustBeClean()
 }

@@ -95,6 +95,7 @@ func testBroken(t *testing.T, place Place) {
 	began := time.Now()
 	_, err := p.Driver().Up(t.Context(), p.P)
 	isFault(t, err, fault.Failed, "bot-1 ended before it was ready", "exit code 7")
+	stillRuns(t, err, false)
 	if f, ok := asFault(err); !ok || !strings.Contains(f.Detail, "the model key is missing") {
 		t.Errorf("the fault does not have the agent's last words: %+v", f)
 	}
@@ -128,6 +129,7 @@ func testBrokenChange(t *testing.T, place Place) {
 	p.Setup.Stack.Agents[0].Env = []string{"MODE=exit"}
 	_, err := p.Driver().Up(t.Context(), p.P)
 	isFault(t, err, fault.Failed, "bot-1 ended before it was ready")
+	stillRuns(t, err, true)
 	after := p.Replica()
 	if after.PID != before.PID || after.State != runtime.Ready || after.Code != "c1" {
 		t.Errorf("a change that failed left %+v of %+v", after, before)
@@ -163,6 +165,7 @@ func testFailedBuild(t *testing.T, place Place) {
 		if f, ok := asFault(err); !ok || !strings.Contains(f.Detail, "undefined: missing") {
 			t.Errorf("%s does not say what the compiler said: %+v", name, f)
 		}
+		stillRuns(t, err, true)
 		if after := p.Replica(); after.PID != before.PID || after.State != runtime.Ready || after.Code != "c1" {
 			t.Errorf("%s: a build that failed left %+v of %+v", name, after, before)
 		}
@@ -171,5 +174,14 @@ func testFailedBuild(t *testing.T, place Place) {
 	p.Code("c1")
 	if up := p.Up(); up.Changed {
 		t.Errorf("up as before: %+v", up)
+	}
+}
+
+// stillRuns fails the test unless an error says that what ran before still runs, or
+// does not.
+func stillRuns(t *testing.T, err error, want bool) {
+	t.Helper()
+	if f, ok := asFault(err); !ok || strings.HasSuffix(f.Hint, "what ran before still runs") != want {
+		t.Errorf("an error that is to say that what ran before still runs (%t): %+v", want, err)
 	}
 }

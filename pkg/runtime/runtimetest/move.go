@@ -26,6 +26,14 @@ func testPortMoves(t *testing.T, place Place) {
 	if up := p.Up(); up.Changed {
 		t.Errorf("up again: %+v", up)
 	}
+	before := p.Setup.Stack.Gateway.Port
+	p.Setup.Stack.Gateway.Port = porttest.Free(t)
+	Occupy(t, p.Setup.Stack.Gateway.Port)
+	_, err := p.Driver().Up(t.Context(), p.P)
+	isFault(t, err, fault.Environment, "is in use")
+	stillRuns(t, err, true)
+	p.Setup.Stack.Gateway.Port = before
+	said(t, p.MustTurn("s1", "c"), 3, "a b c")
 }
 
 func testMove(t *testing.T, place Place) {
@@ -66,6 +74,7 @@ func testPortInUse(t *testing.T, place Place) {
 	free := Occupy(t, port)
 	_, err := p.Driver().Up(t.Context(), p.P)
 	isFault(t, err, fault.Environment, fmt.Sprintf("port %d is in use", port))
+	stillRuns(t, err, false)
 	if o := p.Observe(); o.Running || len(o.Stale) > 0 {
 		t.Errorf("a failed up left %+v", o)
 	}

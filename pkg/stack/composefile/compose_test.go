@@ -250,10 +250,10 @@ func TestC18_TheNameIsTheProjects(t *testing.T) {
 	p := simple(t)
 	write(t, p.Dir, "compose.override.yaml", "name: other\n")
 	got := load(t, stack.Of(p, ""), "COMPOSE_PROJECT_NAME=elsewhere")
-	if got.Project.Name != "bot" || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "elsewhere") {
+	if got.Project.Name != "bot-9f2c41" || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "elsewhere") {
 		t.Errorf("name %q, warnings %q", got.Project.Name, got.Warnings)
 	}
-	if got := load(t, stack.Of(p, ""), "COMPOSE_PROJECT_NAME=bot"); len(got.Warnings) > 0 {
+	if got := load(t, stack.Of(p, ""), "COMPOSE_PROJECT_NAME=bot-9f2c41"); len(got.Warnings) > 0 {
 		t.Errorf("warnings %q", got.Warnings)
 	}
 }
@@ -297,7 +297,7 @@ volumes: {data: {}}
 	if bot.Environment["SECRET"] != nil || *bot.Environment["MODEL"] != "large" || *bot.Environment["REGION"] != "north" || len(bot.Environment) != len(AgentEnv(stack.Of(p, ""), stack.Of(p, "").Agents[0]).Encode())+2 || *bot.Environment["FLISK_AGENT"] != "bot" || len(bot.DependsOn) != 2 {
 		t.Errorf("bot: %+v, %+v", bot.Environment, bot.DependsOn)
 	}
-	if got.Project.Volumes["data"].Name != "bot_data" {
+	if got.Project.Volumes["data"].Name != "bot-9f2c41_data" {
 		t.Errorf("volumes %+v", got.Project.Volumes)
 	}
 }

@@ -80,7 +80,7 @@ func Load(ctx context.Context, s stack.Stack, static []byte, environ []string) (
 	details.Environment = types.NewMapping(slices.Concat(vars, environ))
 	name := s.ContainerProject()
 	if other := details.Environment[projectNameVariable]; other != "" && other != name {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("%s is %q and counts for nothing: the project's name is %q, from %s",
+		out.Warnings = append(out.Warnings, fmt.Sprintf("%s is %q and counts for nothing: the Compose project is %q, by the name and the id in %s",
 			projectNameVariable, other, name, project.FileName))
 	}
 

@@ -1,25 +1,17 @@
 package dockertest
 
 import (
-	"archive/tar"
 	"bytes"
-	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
-	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	api "github.com/docker/docker/api/types/container"
 	images "github.com/docker/docker/api/types/image"
@@ -45,24 +37,6 @@ type Pullable struct {
 	Login registry.AuthConfig
 }
 
-// BuildRequest is a build as the engine got it.
-type BuildRequest struct {
-	Context context.Context // ends when the client leaves
-	Query   url.Values
-	Files   map[string][]byte // the context: regular files, by name
-
-	// Logins are those that came along for base images, by server.
-	Logins map[string]registry.AuthConfig
-}
-
-// BuildResult is what a build made.
-type BuildResult struct {
-	Log     string      // in the stream
-	Error   string      // in the stream, at the end: there is no image then
-	Program []byte      // the image's /agent
-	Config  *api.Config // nil is ENTRYPOINT ["/agent"]
-}
-
 // image is one in the engine's store.
 type image struct {
 	id      string // "sha256:…"
@@ -74,6 +48,7 @@ type image struct {
 	layers  []string
 	root    string // the directory of its files; "" when it has none
 	program string // in root; "" when it holds none
+	parent  string // the id of the image that it was built on, as far as this plays them
 }
 
 func (i *image) gateway() bool {
@@ -128,8 +103,9 @@ func (e *Engine) tag(img *image, ref string) *image {
 }
 
 func (e *Engine) imageInspect(w http.ResponseWriter, r *http.Request) error {
-	ref, ok := strings.CutSuffix(r.PathValue("ref"), "/json")
-	if !ok {
+	ref, past := strings.CutSuffix(r.PathValue("ref"), "/history")
+	ref, shown := strings.CutSuffix(ref, "/json")
+	if !past && !shown {
 		return notPlayed(r.Method + " " + r.URL.Path)
 	}
 	e.mu.Lock()
@@ -137,6 +113,13 @@ func (e *Engine) imageInspect(w http.ResponseWriter, r *http.Request) error {
 	i := e.findImage(ref)
 	if i == nil {
 		return refuse(http.StatusNotFound, "No such image: %s", ref)
+	}
+	if past {
+		var items []images.HistoryResponseItem
+		for ; i != nil; i = e.findImage(i.parent) {
+			items = append(items, images.HistoryResponseItem{ID: i.id, Tags: i.tags})
+		}
+		return answer(w, http.StatusOK, items)
 	}
 	arch := i.arch
 	if arch == "" {
@@ -193,6 +176,9 @@ func (e *Engine) imageRemove(w http.ResponseWriter, r *http.Request) error {
 		i.tags = slices.DeleteFunc(i.tags, func(t string) bool { return t == normal(ref) })
 		return answer(w, http.StatusOK, append(out, images.DeleteResponse{Untagged: normal(ref)}))
 	}
+	if slices.ContainsFunc(e.images, func(other *image) bool { return other.parent == i.id }) {
+		return refuse(http.StatusConflict, "conflict: unable to delete %s (cannot be forced) - image has dependent child images", i.id[7:19])
+	}
 	for _, c := range e.containers {
 		if c.image == i {
 			return refuse(http.StatusConflict, "conflict: unable to remove repository reference %q (must force) - container %s is using its referenced image %s", ref, c.id[:12], i.id[7:19])
@@ -201,8 +187,16 @@ func (e *Engine) imageRemove(w http.ResponseWriter, r *http.Request) error {
 	for _, tag := range i.tags {
 		out = append(out, images.DeleteResponse{Untagged: tag})
 	}
-	e.images = slices.DeleteFunc(e.images, func(other *image) bool { return other == i })
-	return answer(w, http.StatusOK, append(out, images.DeleteResponse{Deleted: i.id}))
+	for pruned := r.URL.Query().Get("noprune") != "1"; i != nil; {
+		e.images = slices.DeleteFunc(e.images, func(other *image) bool { return other == i })
+		out = append(out, images.DeleteResponse{Deleted: i.id})
+		parent := e.findImage(i.parent)
+		if !pruned || parent == nil || len(parent.tags) > 0 || slices.ContainsFunc(e.images, func(other *image) bool { return other.parent == parent.id }) {
+			break
+		}
+		i = parent
+	}
+	return answer(w, http.StatusOK, out)
 }
 
 func (e *Engine) imageTag(w http.ResponseWriter, r *http.Request) error {
@@ -309,73 +303,6 @@ func (i *image) findProgram() {
 	}
 }
 
-func (e *Engine) imageBuild(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	if e.o.Build == nil {
-		return notPlayed("builds (Options.Build is not set)")
-	}
-	if v := q.Get("version"); v != "" && v != "1" {
-		return notPlayed("BuildKit")
-	}
-	files, err := readTar(r.Body)
-	if err != nil {
-		return refuse(http.StatusBadRequest, "Error processing tar file: %v", err)
-	}
-	dockerfile := q.Get("dockerfile")
-	if _, ok := files[dockerfile]; !ok {
-		return refuse(http.StatusInternalServerError, "Cannot locate specified Dockerfile: %s", dockerfile)
-	}
-	logins := map[string]registry.AuthConfig{}
-	if header := r.Header.Get("X-Registry-Config"); header != "" {
-		decoder := json.NewDecoder(base64.NewDecoder(base64.URLEncoding, strings.NewReader(header)))
-		if err := decoder.Decode(&logins); err != nil {
-			return refuse(http.StatusBadRequest, "X-Registry-Config: %v", err)
-		}
-	}
-	built, err := e.o.Build(BuildRequest{r.Context(), q, files, logins})
-	if err != nil {
-		return err
-	}
-	stream := startStream(w)
-	if built.Log != "" {
-		stream.line(map[string]string{"stream": built.Log})
-	}
-	if built.Error != "" {
-		return stream.fail(errors.New(built.Error))
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	config := api.Config{Entrypoint: []string{"/agent"}}
-	if built.Config != nil {
-		config = *built.Config
-	}
-	var labels map[string]string
-	if raw := q.Get("labels"); raw != "" {
-		if err := json.Unmarshal([]byte(raw), &labels); err != nil {
-			return stream.fail(err)
-		}
-	}
-	config.Labels = labels
-	raw, err := json.Marshal(config)
-	if err != nil {
-		return stream.fail(err)
-	}
-	sum := sha256.Sum256(append(raw, built.Program...))
-	img := &image{id: "sha256:" + hex.EncodeToString(sum[:]), config: config, size: int64(len(built.Program)), created: stamp(time.Now()), root: e.newDir()}
-	if built.Program != nil {
-		if err := writeProgram(filepath.Join(img.root, "agent"), built.Program); err != nil {
-			return stream.fail(err)
-		}
-	}
-	img.findProgram()
-	for _, tag := range q["t"] {
-		e.tag(img, tag)
-	}
-	stream.line(map[string]any{"aux": map[string]string{"ID": img.id}})
-	stream.line(map[string]string{"stream": "Successfully built " + img.id[7:19] + "\n"})
-	return nil
-}
-
 func (e *Engine) imagePull(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	if q.Get("fromImage") == "" {
@@ -434,81 +361,4 @@ func (s stream) line(v any) {
 func (s stream) fail(err error) error {
 	s.line(map[string]any{"error": err.Error(), "errorDetail": map[string]string{"message": err.Error()}})
 	return nil
-}
-
-// readTar reads all regular files of a tar stream.
-func readTar(r io.Reader) (map[string][]byte, error) {
-	files := map[string][]byte{}
-	for reader := tar.NewReader(r); ; {
-		h, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			_, err := io.Copy(io.Discard, r) // what pads the end
-			return files, err
-		}
-		if err != nil {
-			return nil, err
-		}
-		if h.Typeflag == tar.TypeReg {
-			if files[path.Clean(h.Name)], err = io.ReadAll(reader); err != nil {
-				return nil, err
-			}
-		}
-	}
-}
-
-// unpack writes directories and regular files of a tar stream below dir.
-func unpack(r io.Reader, dir string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }() // only a handle
-	for reader := tar.NewReader(r); ; {
-		h, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		name := filepath.FromSlash(strings.TrimPrefix(path.Clean(h.Name), "/"))
-		mode := fs.FileMode(h.Mode).Perm()
-		switch h.Typeflag {
-		case tar.TypeDir:
-			err = root.MkdirAll(name, mode|0o700)
-		case tar.TypeReg:
-			if err = root.MkdirAll(filepath.Dir(name), 0o755); err == nil {
-				err = writeFile(root, name, reader, mode)
-			}
-		default:
-			err = errors.New("dockertest unpacks files and directories only")
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// writeProgram writes a program that was built.
-func writeProgram(name string, program []byte) error {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	return os.WriteFile(name, program, 0o755)
-}
-
-// writeFile writes what may be a program. No process is started meanwhile: it
-// would hold the file open for writing, and the program could not be started.
-func writeFile(root *os.Root, name string, r io.Reader, mode fs.FileMode) error {
-	content, err := io.ReadAll(r)
-	if err != nil {
-		return err
-	}
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	f, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Close())
 }

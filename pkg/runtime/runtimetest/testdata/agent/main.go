@@ -45,8 +45,12 @@ func runTurn(ctx context.Context, cp *agent.Checkpoint[memory], input agent.Inpu
 	return agent.Text(fmt.Sprintf("%d: %s; SAYS=%s", cp.Turn, strings.Join(cp.State.Inputs, " "), os.Getenv("SAYS"))), nil
 }
 
+// main serves. LATE is how long it takes before it begins to.
 func main() {
 	if len(os.Args) == 1 { // it is to serve
+		if late, err := time.ParseDuration(os.Getenv("LATE")); err == nil {
+			<-time.After(late)
+		}
 		switch os.Getenv("MODE") {
 		case "exit":
 			fmt.Println("the model key is missing")
