@@ -143,22 +143,6 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Override is the path of the file that people add to the stack of a project with;
-// "" when there is none.
-func Override(dir string) string {
-	for _, name := range overrides {
-		if path := filepath.Join(dir, name); exists(path) {
-			return path
-		}
-	}
-	return ""
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // readOverride finds the file that people add to a stack with.
 func readOverride(dir string) (types.ConfigFile, bool, error) {
 	for _, name := range overrides {
