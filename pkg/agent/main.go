@@ -28,7 +28,8 @@ const (
 // variable has a bad value, 3 when the volume or the address cannot be used.
 //
 // SIGTERM, SIGINT and the end of file on FLISK_LIFELINE begin a drain ([Server.Serve]
-// tells its steps). A second signal cuts it short; a third exits at once with 1.
+// tells its steps). SIGINT during it cuts it short; one more exits at once with 1.
+// SIGTERM during it changes nothing.
 //
 // With "health" as the only argument it asks the agent that listens at
 // FLISK_LISTEN how it is and exits 0 or 1: a health check for an image without

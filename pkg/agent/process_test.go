@@ -236,6 +236,8 @@ func TestC12_SIGTERMDuringATurn(t *testing.T) {
 			p.signal(t, sig)
 			p.waitLine(t, "msg=draining")
 			eventually(t, "the listener is closed", func() bool { return p.get("/health").err != nil })
+			p.signal(t, syscall.SIGTERM) // somebody else wants the same end
+			p.signal(t, syscall.SIGTERM)
 			open()
 			for _, ch := range []<-chan answer{one, two} {
 				receive(t, ch, "a turn in flight").want(t, 200, "")
@@ -337,7 +339,7 @@ func TestSecondSignalReleasesTheTurn(t *testing.T) {
 	eventually(t, "queued", func() bool { return strings.Contains(p.get("/health").body, `"in_flight":2`) })
 	p.signal(t, syscall.SIGTERM)
 	p.waitLine(t, "msg=draining")
-	p.signal(t, syscall.SIGTERM)
+	p.signal(t, syscall.SIGINT)
 	for _, ch := range []<-chan answer{one, two} {
 		got := receive(t, ch, "a turn cut short")
 		got.want(t, 503, turn.Draining)
@@ -383,9 +385,9 @@ func TestThirdSignalExitsAtOnce(t *testing.T) {
 	p.waitLine(t, "script waits")
 	p.signal(t, syscall.SIGTERM)
 	p.waitLine(t, "msg=draining")
-	p.signal(t, syscall.SIGTERM)
+	p.signal(t, syscall.SIGINT)
 	p.waitLine(t, "drain cut short")
-	p.signal(t, syscall.SIGTERM)
+	p.signal(t, syscall.SIGINT)
 	if code := p.exit(t); code != 1 {
 		t.Errorf("exit %d, want 1", code)
 	}

@@ -17,7 +17,7 @@ var errHurried = errors.New("a second signal came")
 // stopWatch watches for what can tell an agent to stop.
 type stopWatch struct {
 	first context.Context // ends with the first signal, or with the supervisor
-	hurry context.Context // ends with the second signal
+	hurry context.Context // ends with SIGINT when first has ended
 
 	signals  chan os.Signal
 	pipes    chan os.Signal
@@ -66,13 +66,18 @@ func watchForStop(lifeline int) (*stopWatch, error) {
 }
 
 // count acts on signals: the first one stops, the second one hurries, the third
-// one ends the process.
+// one ends the process. SIGTERM counts as the first one only: it is what programs
+// send, and two that want the same end, such as `docker stop` and `flisk down`,
+// want nothing more. Who wants more is a person with Ctrl-C, or sends SIGKILL.
 func (w *stopWatch) count(stop, hurry context.CancelFunc) {
 	for n := 1; ; n++ {
-		select {
-		case <-w.signals:
-		case <-w.done:
-			return
+		var sig os.Signal
+		for sig == nil || n > 1 && sig == syscall.SIGTERM {
+			select {
+			case sig = <-w.signals:
+			case <-w.done:
+				return
+			}
 		}
 		switch n {
 		case 1:

@@ -97,6 +97,9 @@ func (a *app) examine(ctx context.Context) []runtime.Finding {
 	for _, agent := range stack.Of(p, a.global.instance).Agents {
 		findings = append(findings, examineAgent(ctx, p, on, agent))
 	}
+	if unused := overrideUnused(p, on); unused != "" {
+		findings = append(findings, runtime.Finding{Subject: "files", Level: runtime.Doubtful, Text: unused})
+	}
 	findings = append(findings, examineLibrary(a, p)...)
 	driver, err := a.newDriver(a, on, p, nil)
 	if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -54,6 +55,7 @@ func runDry(ctx context.Context, a *app, do dryOptions) error {
 	}
 	if do.op != runtime.OpDown {
 		a.noteUnanswered(o)
+		a.noteOverride(o)
 		if err := a.refuseMove(ctx, o); err != nil {
 			return err
 		}
@@ -95,15 +97,19 @@ func runDry(ctx context.Context, a *app, do dryOptions) error {
 		a.streams.Out.Fields(console.Field{Label: "plan", Value: console.Cell{Text: nothingToDo(do.op, o.project.Name)}})
 		return nil
 	}
-	t := console.Table{Columns: []console.Column{{Title: "DO"}, {Title: "WITH"}, {Title: "BECAUSE"}}}
+	t := console.Table{Columns: []console.Column{{Title: "DO"}, {Title: "WITH"}, {Title: "BECAUSE", Shrink: console.Wrap}}}
 	for _, s := range first {
 		t.Rows = append(t.Rows, []console.Cell{
 			{Text: string(writeFile), Style: console.Strong}, {Text: s.Path}, {Text: s.Cause, Style: console.Quiet},
 		})
 	}
+	var said map[string]string // off a terminal each line stands on its own
+	if a.streams.Out.Columns() > 0 {
+		said = map[string]string{}
+	}
 	for _, s := range plan {
 		t.Rows = append(t.Rows, []console.Cell{
-			{Text: string(s.Do), Style: console.Strong}, {Text: s.Object()}, {Text: s.Cause, Style: console.Quiet},
+			{Text: string(s.Do), Style: console.Strong}, {Text: s.Object()}, {Text: sayOnce(said, s), Style: console.Quiet},
 		})
 	}
 	for _, name := range removed.names {
@@ -113,6 +119,21 @@ func runDry(ctx context.Context, a *app, do dryOptions) error {
 	}
 	a.streams.Out.Table(t)
 	return nil
+}
+
+// sayOnce is the cause of a step; of one that takes more than a line, and that a
+// step before it had, which one that was. said is what was said;
+// where it is nil, every step says it.
+func sayOnce(said map[string]string, s runtime.Step) string {
+	const line = 40 // columns, about half of a terminal
+	if before := said[s.Cause]; before != "" && console.Width(s.Cause) > line {
+		return "as for " + before
+	}
+	if said == nil {
+		return s.Cause
+	}
+	said[s.Cause] = strings.TrimSpace(string(s.Do) + " " + s.Object())
+	return s.Cause
 }
 
 func nothingToDo(op runtime.Op, project string) string {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/stack/composefile"
 )
 
 // opened is a project that a command works on.
@@ -84,6 +86,23 @@ func (a *app) dir() string {
 		return "."
 	}
 	return a.global.dir
+}
+
+// overrideUnused says, where a project runs as local processes, that a Compose
+// override counts for nothing there; else it is "".
+func overrideUnused(p *project.Project, on project.Runtime) string {
+	path := composefile.Override(p.Dir)
+	if on != project.Process || path == "" {
+		return ""
+	}
+	return filepath.Base(path) + " counts on Docker only: as local processes no service of it is started, and agents get nothing of its environment"
+}
+
+// noteOverride tells of it.
+func (a *app) noteOverride(o *opened) {
+	if unused := overrideUnused(o.project, o.runtime); unused != "" {
+		a.warn(unused)
+	}
 }
 
 // noteUnanswered tells that an engine was to be expected and does not answer, so

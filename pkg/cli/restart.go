@@ -73,6 +73,7 @@ func runRestart(ctx context.Context, a *app, agent string) error {
 		}
 	}
 	a.noteUnanswered(o)
+	a.noteOverride(o)
 	if err := a.refuseMove(ctx, o); err != nil {
 		return err
 	}

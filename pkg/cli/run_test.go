@@ -476,3 +476,45 @@ func TestAReaderThatWentAwayIsNoFailure(t *testing.T) {
 		t.Errorf("another error: code %d, stderr %q", code, stderr.String())
 	}
 }
+
+// A long cause is told once, and which step it is that has it.
+func TestDryRunSaysALongCauseOnce(t *testing.T) {
+	t.Parallel()
+	moved := "gateway.hosts 127.0.0.1:8080 localhost:8080 → 127.0.0.1:8081 localhost:8081"
+	d := observing(runtime.Observed{})
+	d.plan = func(context.Context, runtime.Op, ...string) (runtime.Plan, error) {
+		return runtime.Plan{
+			{Do: runtime.Build, Agent: "bot", Cause: moved},
+			{Do: runtime.Start, Agent: "bot", Replica: "bot-1", Generation: 2, Cause: moved},
+		}, nil
+	}
+	for terminal, times := range map[bool]int{true: 1, false: 2} {
+		got := run{driver: d, terminal: terminal}.do(t, "up", "--dry-run", "-C", projectDir(t, false))
+		flat := strings.Join(strings.Fields(got.out), " ")
+		if strings.Count(flat, moved) != times || strings.Contains(flat, "as for build bot") != terminal {
+			t.Errorf("got %+v", got)
+		}
+	}
+}
+
+// An override that counts for nothing is told by whoever could be thought to apply it.
+func TestOverrideOfLocalProcessesIsTold(t *testing.T) {
+	t.Parallel()
+	dir := projectDir(t, false)
+	if err := os.WriteFile(filepath.Join(dir, "compose.override.yaml"), []byte("services: {db: {image: postgres}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const told = "compose.override.yaml counts on Docker only"
+	for _, args := range [][]string{{"up"}, {"up", "--dry-run"}, {"restart"}, {"restart", "--dry-run"}, {"doctor"}} {
+		for _, on := range []string{"process", "docker"} {
+			d := upDriver(false, false)
+			d.restart = func(context.Context, string, runtime.Progress) (runtime.Report, error) { return runtime.Report{}, nil }
+			d.plan = func(context.Context, runtime.Op, ...string) (runtime.Plan, error) { return nil, nil }
+			d.examine = func() []runtime.Finding { return nil }
+			got := run{driver: d}.do(t, append(args, "-C", dir, "--runtime", on)...)
+			if n := strings.Count(got.out+got.err, told); n != map[string]int{"process": 1, "docker": 0}[on] {
+				t.Errorf("%q on %s tells it %d times: %+v", args, on, n, got)
+			}
+		}
+	}
+}

@@ -67,6 +67,7 @@ func runUp(ctx context.Context, a *app) error {
 		return err
 	}
 	a.noteUnanswered(o)
+	a.noteOverride(o)
 	if err := a.refuseMove(ctx, o); err != nil {
 		return err
 	}

@@ -293,3 +293,18 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// A sentence that wraps is whole, below itself, and no word of it is broken.
+func TestTableWrapsItsLastColumn(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	o := NewOutput(&b, OutputOptions{Terminal: true, Width: func() int { return 30 }})
+	o.Table(Table{
+		Columns: []Column{{Title: "DO"}, {Title: "WITH"}, {Title: "BECAUSE", Shrink: Wrap}},
+		Rows:    [][]Cell{{{Text: "start"}, {Text: "bot-1.2"}, {Text: "gateway.hosts changed and more"}}},
+	})
+	want := "DO     WITH     BECAUSE\nstart  bot-1.2  gateway.hosts\n                changed and\n                more\n"
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+}

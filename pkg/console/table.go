@@ -14,6 +14,7 @@ const (
 	Middle               // ids and paths: both ends say something
 	End                  // sentences
 	Drop                 // what a row is understood without: left out, the last one first, so that Middle stays whole
+	Wrap                 // sentences that must stay whole: in the last column, over several lines
 )
 
 // Cell is a piece of text in one style. Its text may be foreign.
@@ -146,8 +147,13 @@ func shrink(widths []int, columns []Column, room int) {
 
 func writeRow(out *strings.Builder, row []Cell, columns []Column, widths []int) {
 	var line strings.Builder
+	before := 0 // columns on the left of a cell
 	for i, cell := range row {
 		text := fit(cell.Text, widths[i], columns[i].Shrink)
+		if columns[i].Shrink == Wrap && i == len(row)-1 {
+			text = Fold(text, before+widths[i], strings.Repeat(" ", before))
+		}
+		before += widths[i] + gap
 		pad := strings.Repeat(" ", max(0, widths[i]-Width(text)))
 		if i > 0 {
 			line.WriteString(strings.Repeat(" ", gap))

@@ -62,6 +62,11 @@ func GivenUp(ctx context.Context, err error, back WayBack) error {
 	return errors.Join(err, back.Err)
 }
 
+// Serves reports whether an agent answers turns.
+func (o Observed) Serves() bool {
+	return slices.ContainsFunc(o.Replicas, func(r Replica) bool { return r.State == Ready })
+}
+
 // StillRuns adds to the error of a change that failed what its reader wants to
 // know first: that it cost nothing.
 func StillRuns(err error) error {

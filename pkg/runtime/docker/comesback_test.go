@@ -24,7 +24,7 @@ func TestC26_AgentThatDiesByItself(t *testing.T) {
 		{"exit code 1", "exit", nil},
 		// As the kernel does when there is no memory left: not by the engine.
 		{"SIGKILL", "5s", func(t *testing.T, p *runtimetest.Project) {
-			runtimetest.Eventually(t, "the turn to begin", func() bool { return logged(t, p, "a turn of 5s begins") })
+			runtimetest.Eventually(t, "the turn to begin", func() bool { return p.Logged(1, "a turn of 5s begins") })
 			if err := syscall.Kill(p.Replica().PID, syscall.SIGKILL); err != nil {
 				dockertest.Missing(t, fmt.Errorf("the engine's processes are not to be killed from here: %w", err))
 			}
@@ -64,18 +64,4 @@ func TestC26_AgentThatDiesByItself(t *testing.T) {
 			}
 		})
 	}
-}
-
-// logged reports whether an agent of the project has written a line with text.
-func logged(t *testing.T, p *runtimetest.Project, text string) bool {
-	t.Helper()
-	found := false
-	err := p.Driver().Logs(t.Context(), runtime.LogOptions{Tail: 100}, func(l runtime.Line) error {
-		found = found || strings.Contains(l.Text, text)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
 }

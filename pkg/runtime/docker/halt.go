@@ -34,7 +34,7 @@ func (e ending) String() string {
 		}
 		return e.exit.String() + " after " + runtime.Span(e.took)
 	case byOthers:
-		return "killed by something else than flisk after " + runtime.Span(e.took) + "; what it had not committed is lost"
+		return "killed by something other than flisk after " + runtime.Span(e.took) + "; what it had not committed is lost"
 	}
 	return "killed after " + runtime.Span(e.took) + "; what it had not committed is lost"
 }

@@ -95,7 +95,7 @@ func TestWhatAClientIsToldOfAKill(t *testing.T) {
 			}
 			cut <- resp
 		}()
-		runtimetest.Eventually(t, "the turn to begin", func() bool { return logged(t, p, "a turn of 5s begins") })
+		runtimetest.Eventually(t, "the turn to begin", func() bool { return p.Logged(1, "a turn of 5s begins") })
 		before := time.Now()
 		// As "docker kill": nothing brings it back.
 		if _, _, err := mustEngine(t, p).signalContainer(t.Context(), only(t, p).ID, syscall.SIGKILL); err != nil {

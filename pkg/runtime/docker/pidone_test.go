@@ -56,7 +56,7 @@ func TestC11_KilledDuringItsStop(t *testing.T) {
 		"by itself":  {ending{runtime.Exit{}, time.Second, nobody}, "exit code 0 after 1.0 s", ""},
 		"by force":   {ending{killed, time.Second, byForce}, "killed after 1.0 s", ""},
 		"its grace":  {ending{killed, 30 * time.Second, byEngine}, "killed after 30.0 s", "bot-1 did not end within its grace"},
-		"by another": {ending{killed, time.Second, byOthers}, "killed by something else than flisk after 1.0 s", "bot-1 was killed during its drain, 1.0 s after"},
+		"by another": {ending{killed, time.Second, byOthers}, "killed by something other than flisk after 1.0 s", "bot-1 was killed during its drain, 1.0 s after"},
 	} {
 		said := ""
 		d := &Driver{warned: &warnings{told: map[string]bool{}}, o: Options{Warn: func(text string) { said += text }}}
@@ -77,9 +77,7 @@ func TestKilledDuringItsDrain(t *testing.T) {
 		if err := syscall.Kill(old.PID, 0); err != nil {
 			dockertest.Missing(t, fmt.Errorf("the engine's processes are not to be killed from here: %w", err))
 		}
-		cut := make(chan runtimetest.Answer, 1)
-		go func() { cut <- p.Turn("bot", "s1", "k1", "5s") }()
-		runtimetest.Eventually(t, "the turn to begin", func() bool { return logged(t, p, "a turn of 5s begins") })
+		cut := p.InFlight("s1", "k1", 5*time.Second)
 		var said strings.Builder
 		d := driverOf(p)
 		d.o.Warn = func(text string) { said.WriteString(text) }
@@ -92,7 +90,7 @@ func TestKilledDuringItsDrain(t *testing.T) {
 			report <- r
 		}()
 		// Only what was told to stop stays down when it is killed.
-		runtimetest.Eventually(t, "the drain to begin", func() bool { return logged(t, p, "draining") })
+		runtimetest.Eventually(t, "the drain to begin", func() bool { return p.Logged(100, "draining") })
 		if err := syscall.Kill(old.PID, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}

@@ -40,7 +40,7 @@ func TestC13_CtrlCDoesNotCutTheGrace(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{CancelKills: true})
 	p.Up()
-	answer := inFlight(t, p)
+	answer := p.InFlight("s1", "", 3*time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -62,7 +62,7 @@ func TestC12_ForceKills(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{})
 	p.Up()
-	answer := inFlight(t, p)
+	answer := p.InFlight("s1", "", 3*time.Second)
 	force := make(chan struct{})
 	p.Setup.Force = force
 	ended := make(chan error, 1)
@@ -81,22 +81,6 @@ func TestC12_ForceKills(t *testing.T) {
 	if !strings.Contains(p.P.String(), "what it had not committed is lost") {
 		t.Errorf("nobody says that turns are cut:\n%s", p.P)
 	}
-}
-
-// inFlight sends a turn of three seconds and returns when it runs.
-func inFlight(t *testing.T, p *runtimetest.Project) <-chan runtimetest.Answer {
-	t.Helper()
-	answer := make(chan runtimetest.Answer, 1)
-	go func() { answer <- p.Turn("bot", "s1", "", "3s") }()
-	runtimetest.Eventually(t, "the turn to begin", func() bool {
-		begun := false
-		err := p.Driver().Logs(t.Context(), runtime.LogOptions{Tail: -1}, func(l runtime.Line) error {
-			begun = begun || strings.Contains(l.Text, "a turn of 3s begins")
-			return nil
-		})
-		return err == nil && begun
-	})
-	return answer
 }
 
 // TestC08_AgentThatDiesComesBack: the engine starts it again.

@@ -104,7 +104,7 @@ func (d *Driver) target(loaded loaded, volumeID, arch string) (target, error) {
 		t.volumes[key] = declared{key: key, name: v.Name, labels: d.objectLabels(v.Labels, composeVolume, key), external: bool(v.External)}
 	}
 	for _, a := range s.Agents {
-		wanted, err := d.wantedAgent(loaded.Project.Services[a.Name], a, volumeID, arch)
+		wanted, err := d.wantedAgent(t, loaded.Project.Services[a.Name], a, volumeID, arch)
 		if err != nil {
 			return t, err
 		}
@@ -112,7 +112,7 @@ func (d *Driver) target(loaded loaded, volumeID, arch string) (target, error) {
 	}
 	gateway := loaded.Project.Services[stack.GatewayService]
 	d.mountLive(&gateway)
-	t.gateway = wanted{gateway, settingsHash(d.o.Stack, gateway, nil, "")}
+	t.gateway = wanted{gateway, t.settingsHash(s, gateway, nil, "")}
 	t.services = t.others(s, loaded.Project)
 	return t, nil
 }
@@ -131,7 +131,7 @@ func (d *Driver) mountLive(gateway *composefile.Service) {
 	}
 }
 
-func (d *Driver) wantedAgent(service composefile.Service, a stack.Agent, volumeID, arch string) (wantedAgent, error) {
+func (d *Driver) wantedAgent(t target, service composefile.Service, a stack.Agent, volumeID, arch string) (wantedAgent, error) {
 	code, err := d.o.SourceHash(a.Name)
 	if err != nil {
 		return wantedAgent{}, err
@@ -161,7 +161,7 @@ func (d *Driver) wantedAgent(service composefile.Service, a stack.Agent, volumeI
 		env["FLISK_VERIFY"] = d.o.Stack.Verify
 	}
 	build := buildOf(service, d.o.Stack, a)
-	hash := settingsHash(d.o.Stack, service, env, build)
+	hash := t.settingsHash(d.o.Stack, service, env, build)
 	known, err := turn.ParseEnv(func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	if err != nil {
 		return wantedAgent{}, err
@@ -249,7 +249,7 @@ func (t target) others(s stack.Stack, p *composefile.Project) []wanted {
 			visit(needs)
 		}
 		if name != stack.GatewayService && !slices.ContainsFunc(t.agents, func(a wantedAgent) bool { return a.Agent.Name == name }) {
-			out = append(out, wanted{service, settingsHash(s, service, nil, "")})
+			out = append(out, wanted{service, t.settingsHash(s, service, nil, "")})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Services)) {
@@ -260,13 +260,20 @@ func (t target) others(s stack.Stack, p *composefile.Project) []wanted {
 
 // settingsHash identifies what a container is made from. Where a project is on
 // disk, and the order of starts are not part of it; build is what buildOf says of
-// an agent. The Compose project is: a label of a container cannot be changed.
-func settingsHash(of stack.Stack, s composefile.Service, env map[string]string, build string) string {
+// an agent. The Compose project is, because a label of a container cannot be
+// changed, and so are the names on the engine of its network and of its volumes.
+func (t target) settingsHash(of stack.Stack, s composefile.Service, env map[string]string, build string) string {
 	s.Build, s.EnvFiles, s.DependsOn = nil, nil, nil
 	if env != nil {
 		s.Environment = pointers(env)
 	}
-	return shortHash([]any{s, build, of.ContainerProject()})
+	names := []string{t.network.name}
+	for _, v := range s.Volumes {
+		if v.Type == "volume" {
+			names = append(names, t.volumes[v.Source].name)
+		}
+	}
+	return shortHash([]any{s, build, of.ContainerProject(), names})
 }
 
 // shortHash is cut short on purpose: it tells settings apart, and must not help to

@@ -62,7 +62,7 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 	report.Place = d.volumePlace(l.e)
 	for tries := 1; ; tries++ {
 		c, err := d.prepare(ctx, l)
-		if errors.Is(err, syscall.EADDRINUSE) && l.serves() {
+		if errors.Is(err, syscall.EADDRINUSE) && c.observed.Serves() {
 			err = runtime.StillRuns(err)
 		}
 		if err != nil {
@@ -90,17 +90,12 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 		if err != nil {
 			undone := a.rollBack(ctx)
 			return report, runtime.GivenUp(ctx, err, runtime.WayBack{
-				Closed: a.committed, Err: undone, Runs: !a.committed && l.serves(),
+				Closed: a.committed, Err: undone, Runs: !a.committed && c.observed.Serves(),
 			})
 		}
 		report.Changed, report.Replaced, report.Filled = plan.Changes(), a.replaced, runtime.Filled(plan, c.running())
 		return report, nil
 	}
-}
-
-// serves reports whether an agent gets requests.
-func (l look) serves() bool {
-	return slices.ContainsFunc(l.agents, func(c seen) bool { return c.runs() && l.serving(c) })
 }
 
 // begin is how every change begins; what runs must not be another copy's.

@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -55,7 +54,7 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 	portIsOurs := d.hasPort(l)
 	if !portIsOurs {
 		if err := d.checkPort(ctx, l); err != nil {
-			if l.serves() {
+			if d.observed(l).Serves() {
 				err = runtime.StillRuns(err)
 			}
 			return report, err
@@ -99,7 +98,7 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 		if err != nil {
 			undone := a.rollBack(ctx)
 			return report, runtime.GivenUp(ctx, err, runtime.WayBack{
-				Closed: a.committed, Err: undone, Runs: !a.committed && l.serves(), Ended: a.gatewayEnded && l.answer != nil,
+				Closed: a.committed, Err: undone, Runs: !a.committed && observed.Serves(), Ended: a.gatewayEnded && l.answer != nil,
 			})
 		}
 		report.Changed = report.Changed || plan.Changes()
@@ -108,11 +107,6 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 		report.Replaced, err = a.replacements(ctx)
 		return report, err
 	}
-}
-
-// serves reports whether an agent gets requests.
-func (l look) serves() bool {
-	return l.answer != nil && slices.ContainsFunc(l.answer.Serve.Agents, func(a switchAgent) bool { return len(a.Serve) > 0 })
 }
 
 // begin is how every change begins; what runs must not be another copy's.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -42,28 +43,26 @@ func testKillInTurn(t *testing.T, place Place) {
 	p := NewProject(t, place)
 	p.Up()
 	p.MustTurn("s1", "a")
-	first := make(chan Answer, 1)
-	go func() { first <- p.Turn("bot", "s1", "k1", "1500ms") }()
-	Eventually(t, "the turn to begin", func() bool { return p.logged("a turn of 1.5s begins") == 1 })
+	first := p.InFlight("s1", "k1", 1500*time.Millisecond)
 	if _, err := p.Driver().Kill(t.Context(), "bot"); err != nil {
 		t.Fatal(err)
 	}
 	heard := <-first // that it was cut, or the answer to a retry of the gateway's
 	var a Answer
 	Eventually(t, "an answer to the retry", func() bool {
-		a = p.Turn("bot", "s1", "k1", "1500ms")
+		a = p.Turn("bot", "s1", "k1", "1.5s")
 		return a.Status == http.StatusOK
 	})
 	if heard.Status == http.StatusOK && heard.Reply != a.Reply {
 		t.Errorf("the client heard %+v first, and %+v then", heard, a)
 	}
-	if !strings.Contains(a.Reply, ": a 1500ms;") {
+	if !strings.Contains(a.Reply, ": a 1.5s;") {
 		t.Errorf("the retry: %+v", a)
 	}
-	if b := p.MustTurn("s1", "b"); !strings.Contains(b.Reply, ": a 1500ms b;") {
+	if b := p.MustTurn("s1", "b"); !strings.Contains(b.Reply, ": a 1.5s b;") {
 		t.Errorf("the turn after it: %+v", b)
 	}
-	if again := p.Turn("bot", "s1", "k1", "1500ms"); again.Reply != a.Reply {
+	if again := p.Turn("bot", "s1", "k1", "1.5s"); again.Reply != a.Reply {
 		t.Errorf("once more: %+v, not %+v", again, a)
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
-// inFlight is how long a turn takes during which its agent is stopped, and after
+// flight is how long a turn takes during which its agent is stopped, and after
 // how much of it: the case's own numbers in the long run.
-func inFlight() (turn, stopAt time.Duration) {
+func flight() (turn, stopAt time.Duration) {
 	if os.Getenv("FLISK_TEST_LONG") == "1" {
 		return 15 * time.Second, 5 * time.Second
 	}
@@ -30,7 +30,7 @@ func inFlight() (turn, stopAt time.Duration) {
 func testInFlight(t *testing.T, place Place) {
 	p := NewProject(t, place)
 	p.Up()
-	takes, at := inFlight()
+	takes, at := flight()
 	for i, c := range []struct {
 		name, code string
 		stop       func() runtime.Report
@@ -39,10 +39,7 @@ func testInFlight(t *testing.T, place Place) {
 		{"up", "c1", func() runtime.Report { p.Code("c2"); return p.Up() }},
 		{"down", "c2", p.Down},
 	} {
-		answer := make(chan Answer, 1)
-		session := fmt.Sprintf("s%d", i)
-		go func() { answer <- p.Turn("bot", session, "", takes.String()) }()
-		Eventually(t, "the turn to begin", func() bool { return p.logged(fmt.Sprintf("a turn of %s begins", takes)) == 1 })
+		answer := p.InFlight(fmt.Sprintf("s%d", i), "", takes)
 		<-time.After(at)
 		report := c.stop()
 		if a := <-answer; a.Err != nil || a.Status != http.StatusOK || a.Code != c.code {
@@ -67,21 +64,6 @@ func testInFlight(t *testing.T, place Place) {
 	for i := range 3 {
 		said(t, p.MustTurn(fmt.Sprintf("s%d", i), "b"), 2, takes.String()+" b")
 	}
-}
-
-// logged counts the lines of the running replica's output that say something.
-func (p *Project) logged(text string) int {
-	n := 0
-	err := p.Driver().Logs(p.T.Context(), runtime.LogOptions{Tail: 1}, func(l runtime.Line) error {
-		if strings.Contains(l.Text, text) {
-			n++
-		}
-		return nil
-	})
-	if err != nil {
-		p.T.Error(err)
-	}
-	return n
 }
 
 // Connections on which nothing happens, and requests that do not come to their

@@ -88,6 +88,7 @@ func Load(ctx context.Context, s stack.Stack, static []byte, environ []string) (
 	out.Project, err = loader.LoadWithContext(ctx, details, func(o *loader.Options) {
 		o.SetProjectName(name, true)
 		o.SkipResolveEnvironment = true
+		o.Profiles = []string{"*"} // else the loader leaves out those with profiles, and nobody is told
 		o.Interpolate.Substitute = func(text string, lookup template.Mapping) (string, error) {
 			note(unset, text, lookup)
 			return template.SubstituteWithOptions(text, lookup, template.WithoutLogging)
@@ -103,6 +104,9 @@ func Load(ctx context.Context, s stack.Stack, static []byte, environ []string) (
 		return Loaded{}, err
 	}
 	if err := ownVariables(out.Project, s); err != nil {
+		return Loaded{}, err
+	}
+	if err := identity(out.Project, s, static); err != nil {
 		return Loaded{}, err
 	}
 	different, err := expanded(out.Project)
@@ -121,6 +125,22 @@ func describe(override string) string {
 		return FileName
 	}
 	return filepath.Base(override)
+}
+
+// Override is the path of the file that people add to the stack of a project with;
+// "" when there is none.
+func Override(dir string) string {
+	for _, name := range overrides {
+		if path := filepath.Join(dir, name); exists(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // readOverride finds the file that people add to a stack with.

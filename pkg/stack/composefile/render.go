@@ -6,8 +6,6 @@ package composefile
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -135,8 +133,7 @@ func agent(s stack.Stack, a stack.Agent, labels types.Labels) (types.ServiceConf
 
 // gateway is Traefik. It mounts no socket of the engine: its routes are files.
 func gateway(s stack.Stack, static []byte, labels types.Labels) types.ServiceConfig {
-	sum := sha256.Sum256(static)
-	labels[LabelStatic] = hex.EncodeToString(sum[:6])
+	labels[LabelStatic] = staticHash(static)
 	service := hardened(s.GatewayGrace(), labels)
 	service.Image = stack.GatewayImage
 	service.Command = types.ShellCommand{"--configFile=" + stack.GatewayConfig}
