@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flisk-go/flisk/pkg/console"
-	"github.com/flisk-go/flisk/pkg/dev"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
@@ -65,9 +64,8 @@ type app struct {
 	// be expected and does not answer, unanswered says which.
 	askEngine func(ctx context.Context, a *app, p *project.Project) (answers bool, unanswered string)
 
-	// told, if not nil, hears of the steps of drivers, which are made for a dev loop
-	// then: they leave what they replace to it, and do not wait for files to rest.
-	told dev.Told
+	// loop, if not nil, is the dev loop that drivers are made for.
+	loop *driverLoop
 
 	// owner, if not nil, is the read end of a pipe with whose other end every stack
 	// ends that is started.

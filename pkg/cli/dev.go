@@ -82,10 +82,10 @@ func runDev(ctx context.Context, a *app, do devOptions, progress *console.Progre
 	}
 	defer alone.Close() // which gives the place up
 	d := &devRun{
-		app: a, o: do, force: force, progress: progress, on: o.runtime,
+		app: a, o: do, force: force, progress: progress, on: o.runtime, id: o.project.ID,
 		screen: newDevScreen(a, progress),
 	}
-	d.eyes = eyes{dir: a.dir(), poll: do.poll, warn: d.screen.warn}
+	d.eyes = eyes{poll: do.poll, warn: d.screen.warn}
 	defer d.screen.close()
 	if err := d.eyes.open(ctx, o.project); err != nil {
 		return err
@@ -123,6 +123,7 @@ type devRun struct {
 	force    <-chan struct{}
 	progress *console.Progress
 	on       project.Runtime // for as long as it runs
+	id       string          // likewise
 	screen   *devScreen
 	eyes     eyes
 	logs     follower
@@ -133,33 +134,50 @@ type devRun struct {
 }
 
 // load implements dev.Options.
-func (d *devRun) load(ctx context.Context, told dev.Told) (dev.Stack, error) {
+func (d *devRun) load(ctx context.Context, told dev.Told, attached bool) (dev.Stack, error) {
+	paths, err := d.eyes.read(ctx)
+	if err != nil {
+		return dev.Stack{}, err
+	}
 	p, warnings, err := project.Load(d.app.dir())
 	if err != nil {
 		return dev.Stack{}, err
 	}
+	if p.ID != d.id {
+		return dev.Stack{}, fault.New(fault.Usage, fmt.Sprintf("put id: %s back; or end this, and begin anew under the other id", d.id),
+			"the id in %s is another one now, which makes it another project", project.FileName)
+	}
 	for _, w := range warnings {
 		d.screen.warn(errors.New(w.String()))
+	}
+	if err := d.eyes.turn(ctx, p); err != nil {
+		return dev.Stack{}, err
 	}
 	if _, err := regenerate(p, console.Silent()); err != nil {
 		return dev.Stack{}, err
 	}
 	reloading := *d.app
-	reloading.told = told
+	reloading.loop = &driverLoop{
+		told: told, attached: attached, hash: d.eyes.hash(ctx),
+		warn: func(text string) { d.screen.warn(errors.New(text)) },
+	}
 	driver, err := d.app.newDriver(&reloading, d.on, p, d.force)
 	if err != nil {
 		return dev.Stack{}, err
 	}
-	n := 0
+	s := dev.Stack{Driver: driver, Paths: paths, Fresh: d.eyes.fresh, Close: func() {}}
 	for _, a := range p.Agents {
-		n += a.Replicas
+		s.Replicas += a.Replicas
+	}
+	if c, ok := driver.(io.Closer); ok {
+		s.Close = func() { _ = c.Close() } // connections, to a program that notices
 	}
 	if names := p.AgentNames(); !slices.Equal(names, d.names) {
 		d.names = names
 		d.screen.show(names)
 		d.logs.follow(driver, d.screen.log)
 	}
-	return dev.Stack{Driver: driver, Replicas: n}, nil
+	return s, nil
 }
 
 // tell implements dev.Options.
@@ -182,24 +200,24 @@ func (d *devRun) tell(e dev.Event) {
 }
 
 // eyes watch the files of a project whose flisk.yaml, which says what counts, may
-// change. They belong to one goroutine.
+// change. One reload at a time reads; next is not called meanwhile.
 type eyes struct {
-	dir  string
 	poll bool
 	warn func(error)
 
 	watcher *watch.Watcher
-	seen    *source.Tree // what the next change is told from
+	seen    *source.Tree // what the last reload read
 	anew    bool         // flisk.yaml changed since the watcher was made
+
+	mu   sync.Mutex
+	told map[string]string // by agent: the source that the driver was told last
 }
 
 func (e *eyes) open(ctx context.Context, p *project.Project) (err error) {
 	if e.watcher, err = watch.New(ctx, watch.Options{Project: p, Poll: e.poll, Warn: e.warn}); err != nil {
 		return err
 	}
-	if e.seen == nil {
-		e.seen, err = e.watcher.Tree(ctx)
-	}
+	e.seen, err = e.watcher.Tree(ctx)
 	return err
 }
 
@@ -210,11 +228,71 @@ func (e *eyes) close() error {
 	return e.watcher.Close()
 }
 
+// read reads the files, and returns what differs from the reading before.
+func (e *eyes) read(ctx context.Context) (paths []string, err error) {
+	tree, err := e.watcher.Tree(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range source.Diff(e.seen, tree) {
+		paths = append(paths, c.Path)
+		e.anew = e.anew || c.Kind == source.Settings
+	}
+	e.seen = tree
+	return paths, nil
+}
+
+// turn watches what a changed flisk.yaml says.
+func (e *eyes) turn(ctx context.Context, p *project.Project) error {
+	if !e.anew {
+		return nil
+	}
+	if err := e.watcher.Close(); err != nil {
+		return err
+	}
+	e.anew = false
+	return e.open(ctx, p)
+}
+
+// hash is the source as a driver is told of it: at first as it was read, so that
+// what differs from it is seen by next; then as it is, to notice that it changed
+// while it was built.
+func (e *eyes) hash(ctx context.Context) func(agent string) (string, error) {
+	ctx = context.WithoutCancel(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.told = map[string]string{}
+	return func(agent string) (hash string, err error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		tree := e.seen
+		if _, again := e.told[agent]; again {
+			if tree, err = e.watcher.Tree(ctx); err != nil {
+				return "", err
+			}
+		}
+		hash, err = tree.Hash(agent)
+		if err == nil {
+			e.told[agent] = hash
+		}
+		return hash, err
+	}
+}
+
+// fresh implements dev.Stack.
+func (e *eyes) fresh() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for agent, told := range e.told {
+		if hash, err := e.seen.Hash(agent); err != nil || hash != told {
+			return false
+		}
+	}
+	return true
+}
+
 // next implements dev.Options.
 func (e *eyes) next(ctx context.Context) (dev.Change, error) {
-	if err := e.reopen(ctx); err != nil {
-		return dev.Change{}, err
-	}
 	for {
 		c, err := e.watcher.Next(ctx, e.seen)
 		switch {
@@ -224,29 +302,12 @@ func (e *eyes) next(ctx context.Context) (dev.Change, error) {
 			e.warn(err)
 			continue
 		}
-		e.seen, e.anew = c.Tree, e.anew || c.Has(source.Settings)
-		change := dev.Change{First: c.First}
+		change := dev.Change{First: c.First, Told: time.Now()}
 		for _, f := range c.Files {
 			change.Paths = append(change.Paths, f.Path)
 		}
 		return change, nil
 	}
-}
-
-// reopen watches what a changed flisk.yaml says, once it can be read.
-func (e *eyes) reopen(ctx context.Context) error {
-	if !e.anew {
-		return nil
-	}
-	p, _, err := project.Load(e.dir)
-	if err != nil {
-		return nil // who reloads says so
-	}
-	if err := e.watcher.Close(); err != nil {
-		return err
-	}
-	e.anew = false
-	return e.open(ctx, p)
 }
 
 // follower passes on what the agents print, for as long as it is not stopped. The

@@ -25,7 +25,8 @@ type devScreen struct {
 
 	mu     sync.Mutex
 	agents []*devAgent
-	width  int // of the names before the lines
+	width  int             // of the names before the lines
+	warned map[string]bool // texts: every reload would say them again
 }
 
 // devAgent is what the bottom line of an agent says.
@@ -34,14 +35,14 @@ type devAgent struct {
 	state    console.Cell
 	reload   int
 	took     time.Duration
-	draining int
+	draining int // old generations
 }
 
 // loopName stands where the lines of agents have a replica's name.
 const loopName = "flisk"
 
 func newDevScreen(a *app, progress *console.Progress) *devScreen {
-	return &devScreen{app: a, out: a.streams.Out, progress: progress, width: len(loopName)}
+	return &devScreen{app: a, out: a.streams.Out, progress: progress, width: len(loopName), warned: map[string]bool{}}
 }
 
 // show names the agents that the bottom lines are about.
@@ -153,6 +154,7 @@ func (s *devScreen) note(e dev.Event) {
 	defer s.mu.Unlock()
 	for _, a := range s.agents {
 		concerned := slices.Contains(e.Agents, a.name)
+		a.draining = e.Draining[a.name]
 		switch e.Kind {
 		case dev.Reloading:
 			if concerned {
@@ -162,19 +164,14 @@ func (s *devScreen) note(e dev.Event) {
 			a.state = console.Cell{Text: "ready", Style: console.Good}
 			if concerned && e.Kind == dev.Reloaded {
 				a.reload, a.took = e.Reload, e.Spans.Total()
-				if e.Reload > 0 {
-					a.draining++
-				}
 			}
 		case dev.Dropped:
 			if concerned {
 				a.state = console.Cell{Text: "ready", Style: console.Good}
 			}
 		case dev.Failed:
-			a.state = console.Cell{Text: "not reloaded", Style: console.Bad}
-		case dev.Drained:
-			if concerned {
-				a.draining = max(0, a.draining-1)
+			if concerned || len(e.Agents) == 0 {
+				a.state = console.Cell{Text: "not reloaded", Style: console.Bad}
 			}
 		case dev.Lost:
 			a.state = console.Cell{Text: "lost", Style: console.Bad}
@@ -199,17 +196,24 @@ func (s *devScreen) paint() {
 	s.progress.SetStatus(lines...)
 }
 
-// warn prints what is odd.
+// warn prints what is odd, once.
 func (s *devScreen) warn(err error) {
-	if s.app.global.json {
-		return
-	}
 	f := asFault(err)
 	text := f.Message
 	if f.Hint != "" {
 		text += "; " + f.Hint
 	}
-	s.progress.Note("warning", console.Warn, text)
+	s.mu.Lock()
+	known := s.warned[text]
+	s.warned[text] = true
+	s.mu.Unlock()
+	switch {
+	case known:
+	case s.app.global.json:
+		_ = encode(s.out.Raw(), DevJSON{Time: time.Now(), Event: "warning", Error: &ErrorBody{Message: f.Message, Hint: f.Hint, ExitCode: int(f.Kind)}}, "") // Failed tells
+	default:
+		s.progress.Note("warning", console.Warn, text)
+	}
 }
 
 // fields prints a block of facts, with a line before it.
@@ -251,16 +255,22 @@ func devLines(e dev.Event) []said {
 		if len(e.Agents) > 0 {
 			what = strings.Join(slices.Compact(slices.Sorted(slices.Values(e.Agents))), ", ")
 		}
-		return []said{{"✓", console.Good, fmt.Sprintf("reload %d: %s runs what is on disk, after %s", e.Reload, what, console.Span(e.Spans.Total()))}}
+		text := fmt.Sprintf("reload %d: %s runs what is on disk, after %s", e.Reload, what, console.Span(e.Spans.Total()))
+		if e.Unsettled {
+			text = fmt.Sprintf("reload %d: %s runs some of what is being saved all the time; the next reload follows", e.Reload, what)
+		}
+		return []said{{"✓", console.Good, text}}
 	case dev.Unchanged:
 		return []said{{"", console.Quiet, saved + " changed; what runs is what is on disk already"}}
 	case dev.Failed:
 		return []said{{"✗", console.Bad, console.Line(asFault(e.Err).Message)}}
 	case dev.Dropped:
 		return []said{{"", console.Quiet, "given up for a newer change, before anything was replaced"}}
+	case dev.Waiting:
+		return []said{{"!", console.Warn, saved + " changed, and waits: too many old generations still finish their turns"}}
 	case dev.Drained:
 		if e.Err != nil {
-			return []said{{"!", console.Warn, "an old generation of " + strings.Join(e.Agents, ", ") + " was not stopped: " + console.Line(asFault(e.Err).Message)}}
+			return []said{{"!", console.Warn, "the end of an old generation of " + strings.Join(e.Agents, ", ") + ": " + console.Line(asFault(e.Err).Message)}}
 		}
 		return drainedLines(e)
 	case dev.Lost:
@@ -270,7 +280,7 @@ func devLines(e dev.Event) []said {
 	case dev.Stopped:
 		return []said{{text: "the stack was stopped by another command"}}
 	case dev.Paused:
-		return []said{{"!", console.Warn, saved + " changes with every start; it reloads nothing until another file is saved. To end that for good: watch.ignore in flisk.yaml"}}
+		return []said{{"!", console.Warn, saved + " changes with every reload, as if the agent wrote it; it reloads nothing until another file is saved. To end that for good: watch.ignore in flisk.yaml"}}
 	}
 	return nil
 }
@@ -295,8 +305,11 @@ func spansLine(s dev.Spans) string {
 	for _, p := range []struct {
 		name string
 		took time.Duration
-	}{{"detect", s.Detect}, {"plan", s.Plan}, {"build", s.Build}, {"start", s.Start}, {"switch", s.Switch}} {
-		parts = append(parts, p.name+" "+console.Span(p.took))
+	}{{"detect", s.Detect}, {"wait", s.Wait}, {"plan", s.Plan}, {"build", s.Build}, {"start", s.Start}, {"switch", s.Switch}} {
+		const noticed = time.Millisecond
+		if p.name != "wait" || p.took >= noticed {
+			parts = append(parts, p.name+" "+console.Span(p.took))
+		}
 	}
 	return strings.Join(parts, " · ")
 }
@@ -312,16 +325,17 @@ func listed(names []string, few int) string {
 // DevJSON is one event of "flisk dev --json", a line each.
 type DevJSON struct {
 	Time     time.Time     `json:"time"`
-	Event    string        `json:"event"`              // of docs/DEV_LOOP.md, or "log"
-	Reload   int           `json:"reload"`             // counts from 1; 0 is the first start
-	Paths    []string      `json:"paths,omitempty"`    // that were saved, relative to the project: the first hundred
-	Files    int           `json:"files,omitempty"`    // how many were saved
-	Agents   []string      `json:"agents,omitempty"`   // that get new processes
-	Steps    []string      `json:"steps,omitempty"`    // what is to be done, for people
-	Spans    *DevSpansJSON `json:"spans_ms,omitempty"` // how long the parts of a reload took
-	Drain    int64         `json:"drain_ms,omitempty"` // how long the old generation took to end
-	Replaced []ChangeJSON  `json:"replaced,omitempty"` // which process took whose place
-	URL      string        `json:"url,omitempty"`      // base URL of the gateway
+	Event    string        `json:"event"`               // of docs/DEV_LOOP.md
+	Reload   int           `json:"reload"`              // counts from 1; 0 is the first start
+	Paths    []string      `json:"paths,omitempty"`     // that were saved, relative to the project: the first hundred
+	Files    int           `json:"files,omitempty"`     // how many were saved
+	Agents   []string      `json:"agents,omitempty"`    // that get new processes
+	Steps    []string      `json:"steps,omitempty"`     // what is to be done, for people
+	Spans    *DevSpansJSON `json:"spans_ms,omitempty"`  // how long the parts of a reload took
+	Drain    int64         `json:"drain_ms,omitempty"`  // how long the old generation took to end
+	Replaced []ChangeJSON  `json:"replaced,omitempty"`  // which process took whose place
+	URL      string        `json:"url,omitempty"`       // base URL of the gateway
+	Moving   bool          `json:"unsettled,omitempty"` // somebody saved all the time: what runs is some of it, and a reload follows
 	Error    *ErrorBody    `json:"error,omitempty"`
 	Log      *DevLogJSON   `json:"log,omitempty"`
 }
@@ -329,6 +343,7 @@ type DevJSON struct {
 // DevSpansJSON is how long the parts of a reload took, in milliseconds.
 type DevSpansJSON struct {
 	Detect int64 `json:"detect"` // from the first event to the end of the quiet after the last
+	Wait   int64 `json:"wait"`   // for the reload before this one
 	Plan   int64 `json:"plan"`
 	Build  int64 `json:"build"`
 	Start  int64 `json:"start"`  // until the new processes are ready
@@ -348,14 +363,14 @@ const maxPaths = 100
 func devJSON(e dev.Event) DevJSON {
 	j := DevJSON{
 		Time: e.Time, Event: string(e.Kind), Reload: e.Reload, Paths: e.Paths[:min(len(e.Paths), maxPaths)], Files: len(e.Paths), Agents: e.Agents,
-		Drain: e.Took.Milliseconds(), URL: e.Report.URL,
+		Drain: e.Took.Milliseconds(), URL: e.Report.URL, Moving: e.Unsettled,
 	}
 	for _, s := range e.Steps {
 		j.Steps = append(j.Steps, strings.TrimSpace(fmt.Sprintf("%s %s: %s", s.Do, s.Object(), s.Cause)))
 	}
 	if e.Kind == dev.Reloaded {
 		s := e.Spans
-		j.Spans = &DevSpansJSON{s.Detect.Milliseconds(), s.Plan.Milliseconds(), s.Build.Milliseconds(), s.Start.Milliseconds(), s.Switch.Milliseconds(), s.Total().Milliseconds()}
+		j.Spans = &DevSpansJSON{s.Detect.Milliseconds(), s.Wait.Milliseconds(), s.Plan.Milliseconds(), s.Build.Milliseconds(), s.Start.Milliseconds(), s.Switch.Milliseconds(), s.Total().Milliseconds()}
 	}
 	if len(e.Replaced) > 0 {
 		j.Replaced = changesOf(e.Replaced)

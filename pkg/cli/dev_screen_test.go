@@ -29,6 +29,8 @@ func devEvents() []dev.Event {
 			Kind: dev.Reloaded, Time: at.Add(time.Second), Reload: 1, Paths: []string{"turn.go"}, Agents: bot,
 			Spans: dev.Spans{Detect: 104 * ms, Plan: 6 * ms, Build: 612 * ms, Start: 31 * ms, Switch: 4 * ms},
 		},
+		{Kind: dev.Waiting, Time: at.Add(time.Second), Reload: 1, Paths: []string{"turn.go"}, Draining: map[string]int{"bot": 8}},
+		{Kind: dev.Reloaded, Time: at.Add(time.Second), Reload: 2, Agents: bot, Unsettled: true, Draining: map[string]int{"bot": 1}},
 		{Kind: dev.Drained, Time: at.Add(2 * time.Second), Reload: 1, Agents: bot, Took: 20 * ms, Replaced: []runtime.Change{{Agent: "bot", Replica: "bot-1"}}},
 		{Kind: dev.Drained, Time: at.Add(2 * time.Second), Reload: 1, Agents: bot, Took: 62 * time.Second, Replaced: []runtime.Change{{Agent: "bot", Replica: "bot-1"}}},
 		{Kind: dev.Drained, Time: at.Add(2 * time.Second), Reload: 1, Agents: bot, Took: 20 * ms, Replaced: []runtime.Change{{Agent: "bot", Replica: "bot-1", Exit: runtime.Exit{Code: -1, Signal: 9}}}},

@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 
+	"github.com/flisk-go/flisk/pkg/dev"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -35,7 +36,7 @@ func (a *app) processDriver(p *project.Project, force <-chan struct{}) (runtime.
 	if err != nil {
 		return nil, fault.New(fault.Environment, "", "cannot find flisk's own executable: %w", err)
 	}
-	return process.New(process.Options{
+	o := process.Options{
 		Stack:      stack.Of(p, a.global.instance),
 		Home:       home,
 		RunBase:    base,
@@ -44,12 +45,22 @@ func (a *app) processDriver(p *project.Project, force <-chan struct{}) (runtime.
 		SourceHash: hashes(p),
 		Force:      force,
 		Owner:      a.owner,
-		Told:       a.told,
-		Leave:      a.told != nil,
-		Restless:   a.told != nil,
 
 		LeaveAgents: a.global.yes,
-	})
+	}
+	if l := a.loop; l != nil {
+		o.SourceHash, o.Told, o.Leave, o.Restless, o.Attached = l.hash, l.told, true, true, l.attached
+	}
+	return process.New(o)
+}
+
+// driverLoop is what the drivers of a dev loop have that no others do: they leave
+// what they replace to it, and do not wait for files to rest.
+type driverLoop struct {
+	hash     func(agent string) (string, error)
+	told     dev.Told
+	attached bool // something runs, and is to be kept up
+	warn     func(text string)
 }
 
 // hashes names the present source of a project's agents.
@@ -63,7 +74,7 @@ func (a *app) dockerDriver(p *project.Project, force <-chan struct{}) (*docker.D
 	if err != nil {
 		return nil, err
 	}
-	return docker.New(docker.Options{
+	o := docker.Options{
 		Stack:        stack.Of(p, a.global.instance),
 		Home:         home,
 		Surroundings: a.surroundings(),
@@ -71,10 +82,11 @@ func (a *app) dockerDriver(p *project.Project, force <-chan struct{}) (*docker.D
 		SourceHash:   hashes(p),
 		Force:        force,
 		Warn:         a.warn,
-		Told:         a.told,
-		Leave:        a.told != nil,
-		Restless:     a.told != nil,
 
 		LeaveAgents: a.global.yes,
-	})
+	}
+	if l := a.loop; l != nil {
+		o.SourceHash, o.Told, o.Leave, o.Restless, o.Attached, o.Warn = l.hash, l.told, true, true, l.attached, l.warn
+	}
+	return docker.New(o)
 }

@@ -13,16 +13,25 @@ import (
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
 
-// Change is what was saved since the last one was taken.
+// Change is what on disk differs from what the last Load read.
 type Change struct {
 	Paths []string  // relative to the project, sorted; nil for what nobody saved: the start, or something that went away
 	First time.Time // when the first of it was seen
+	Told  time.Time // when it had come to rest
 }
 
 // Stack is the project as its files are at one moment.
 type Stack struct {
 	Driver   runtime.Driver // of Options that leave what is replaced to Retire
 	Replicas int            // how many shall run
+	Paths    []string       // what differs from what the Load before read, sorted
+
+	// Fresh reports whether the driver was told of the source as Load read it, and
+	// of no later one.
+	Fresh func() bool
+
+	// Close gives up what the driver holds. It may be used on, and closed again.
+	Close func()
 }
 
 // Told takes what a driver says of the steps that it does. It is given to
@@ -32,11 +41,12 @@ type Told func(runtime.Event)
 // Options of a loop. All but Keep are needed.
 type Options struct {
 	// Load reads the project's files, brings the files that are generated from
-	// them up to date, and makes a driver. It starts nothing.
-	Load func(ctx context.Context, told Told) (Stack, error)
+	// them up to date, and makes a driver. It starts nothing. An attached driver
+	// keeps up what runs, and ends with [runtime.ErrStopped] where nothing does.
+	Load func(ctx context.Context, told Told, attached bool) (Stack, error)
 
-	// Next waits for the next change. What is saved while nobody waits is in the
-	// change of the following call. Its error ends the loop.
+	// Next waits until the files differ from those that the last Load read, also
+	// from a Load that failed. Its error ends the loop, unless ctx has ended.
 	Next func(ctx context.Context) (Change, error)
 
 	// Tell is told what happens, one event at a time.
@@ -49,14 +59,16 @@ type Options struct {
 }
 
 // Run brings the stack up, reloads it at each change, and stops it through its
-// drain when ctx ends, which is no error.
+// drain when ctx ends, which is no error. What it did not bring up it does not
+// stop.
 //
 // Nothing that the project's files say ends the loop: a build that fails, an
 // agent that does not get ready or a flisk.yaml that cannot be read is told, and
 // waits for the next change, with what ran before still serving. What the
 // machine lacks at the start (an engine, a port, a toolchain) is an error; what
-// it loses later is told, and looked for until it is back.
+// it loses later is told, and looked for until it is back. When somebody else
+// stops the stack, the loop ends without an error.
 func Run(ctx context.Context, o Options) error {
-	l := &loop{o: o, inbox: newInbox()}
+	l := &loop{o: o}
 	return l.run(ctx)
 }

@@ -1,7 +1,6 @@
 package dev
 
 import (
-	"context"
 	"sync"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -12,30 +11,33 @@ import (
 const maxDraining = 8
 
 // drains are the generations that were replaced and finish what they accepted.
-// The zero value has none.
 type drains struct {
+	gone chan struct{} // has a token after one ended
+
 	mu   sync.Mutex
 	all  sync.WaitGroup
 	runs map[runtime.Ref]bool
-	gone chan struct{} // has a token after one ended
 }
 
-// begin runs stop for a generation, unless that is done already.
-func (d *drains) begin(ref runtime.Ref, stop func()) {
+func newDrains() *drains {
+	return &drains{gone: make(chan struct{}, 1), runs: map[runtime.Ref]bool{}}
+}
+
+// begin runs stop for a generation, unless that is done already. over is called
+// when it is not among those that drain any more.
+func (d *drains) begin(ref runtime.Ref, stop func() (over func())) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.runs == nil {
-		d.runs, d.gone = map[runtime.Ref]bool{}, make(chan struct{}, 1)
-	}
 	if d.runs[ref] {
 		return
 	}
 	d.runs[ref] = true
 	d.all.Go(func() {
-		stop()
+		over := stop()
 		d.mu.Lock()
 		delete(d.runs, ref)
 		d.mu.Unlock()
+		over()
 		select {
 		case d.gone <- struct{}{}:
 		default:
@@ -43,21 +45,22 @@ func (d *drains) begin(ref runtime.Ref, stop func()) {
 	})
 }
 
-// room waits until another one may begin.
-func (d *drains) room(ctx context.Context) error {
-	for {
-		d.mu.Lock()
-		n, gone := len(d.runs), d.gone
-		d.mu.Unlock()
-		if n < maxDraining {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-gone:
-		}
+// full reports whether another one has to wait.
+func (d *drains) full() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.runs) >= maxDraining
+}
+
+// count is how many of each agent drain.
+func (d *drains) count() map[string]int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := map[string]int{}
+	for ref := range d.runs {
+		n[ref.Agent]++
 	}
+	return n
 }
 
 // wait returns when the last one has ended.

@@ -12,10 +12,11 @@ type Kind string
 // The kinds of events.
 const (
 	Reloading Kind = "reloading" // a reload has something to do; Steps says what
-	Reloaded  Kind = "reloaded"  // new turns run on what is on disk now; Spans and Replaced are set
+	Reloaded  Kind = "reloaded"  // new turns run on what was saved; Spans are set
 	Unchanged Kind = "unchanged" // what was saved makes no difference to what runs
 	Failed    Kind = "failed"    // a reload came to nothing: what ran before still serves; Err is set
 	Dropped   Kind = "dropped"   // a reload was given up for a newer change, before anything was replaced
+	Waiting   Kind = "waiting"   // a reload waits, because too many old generations drain
 	Drained   Kind = "drained"   // an old generation ended; Replaced is set
 	Lost      Kind = "lost"      // what runs, or what it runs on, went away; Err is set
 	Back      Kind = "back"      // and is there again
@@ -25,22 +26,25 @@ const (
 
 // Event is something that happened. Which fields are set depends on its kind.
 type Event struct {
-	Kind     Kind
-	Time     time.Time
-	Reload   int      // counts from 1; 0 is the first start
-	Paths    []string // what was saved
-	Agents   []string // that get new processes
-	Steps    runtime.Plan
-	Spans    Spans
-	Replaced []runtime.Change
-	Report   runtime.Report
-	Took     time.Duration // of a drain
-	Err      error
+	Kind      Kind
+	Time      time.Time
+	Reload    int      // counts from 1; 0 is the first start
+	Paths     []string // what was saved
+	Agents    []string // that get new processes
+	Steps     runtime.Plan
+	Spans     Spans
+	Unsettled bool // somebody saved all the time: what runs is some of it, and a reload follows
+	Replaced  []runtime.Change
+	Draining  map[string]int // how many old generations of each agent drain now
+	Report    runtime.Report
+	Took      time.Duration // of a drain
+	Err       error
 }
 
 // Spans is how long the parts of a reload took.
 type Spans struct {
 	Detect time.Duration // from the first event to the end of the quiet after the last
+	Wait   time.Duration // for the reload before this one
 	Plan   time.Duration // reading files, and working out what to do
 	Build  time.Duration // and the pull of images
 	Start  time.Duration // until the new ones are ready
@@ -48,7 +52,9 @@ type Spans struct {
 }
 
 // Total is the time from a save to its code.
-func (s Spans) Total() time.Duration { return s.Detect + s.Plan + s.Build + s.Start + s.Switch }
+func (s Spans) Total() time.Duration {
+	return s.Detect + s.Wait + s.Plan + s.Build + s.Start + s.Switch
+}
 
 // add counts a group of steps in.
 func (s *Spans) add(do runtime.Action, took time.Duration) {

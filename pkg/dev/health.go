@@ -9,23 +9,19 @@ import (
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
 
-// errStopped says that somebody else stopped the stack.
-var errStopped = errors.New("the stack was stopped")
-
 // missedLooks is how many looks in a row must miss something before it is
 // brought back: another command may be in the middle of its work.
 const missedLooks = 3
 
 // health is what the looks at a stack found.
 type health struct {
-	runs   bool  // the last reload ended well, so it should
 	lost   error // told
 	missed int   // looks in a row
 }
 
 // up notes that everything runs, by a reload's own looks.
 func (h *health) up(tell func(Event)) {
-	h.runs, h.missed = true, 0
+	h.missed = 0
 	if h.lost != nil {
 		h.lost = nil
 		tell(Event{Kind: Back})
@@ -35,11 +31,10 @@ func (h *health) up(tell func(Event)) {
 // look finds out whether what should run does, and has it brought back. Its
 // error ends the loop.
 func (l *loop) look(ctx context.Context) error {
-	h := &l.health
-	if !h.runs {
+	if l.running.Driver == nil {
 		return nil
 	}
-	seen, err := l.stack.Driver.Observe(ctx)
+	seen, err := l.running.Driver.Observe(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return nil
@@ -47,19 +42,21 @@ func (l *loop) look(ctx context.Context) error {
 		l.lose(err)
 		return nil
 	case !seen.Running && len(seen.Stale) == 0:
-		l.tell(Event{Kind: Stopped})
-		return errStopped
+		return runtime.ErrStopped
 	case len(seen.Stale) > 0:
-		l.lose(errors.New(strings.Join(seen.Stale, "; ")))
-		return l.reload(ctx, Change{})
+		return l.missing(ctx, strings.Join(seen.Stale, "; "), 1)
 	case seen.Gateway == "":
-		return l.missing(ctx, "the gateway does not run")
-	case serving(seen) < l.stack.Replicas:
-		return l.missing(ctx, "an agent does not run")
+		return l.missing(ctx, "the gateway does not run", missedLooks)
+	case serving(seen) < l.running.Replicas:
+		return l.missing(ctx, "an agent does not run", missedLooks)
 	}
-	h.missed = 0
-	if h.lost != nil {
-		return l.reload(ctx, Change{}) // whether it is as it was is the planner's question
+	l.health.missed = 0
+	switch {
+	case l.health.lost == nil:
+	case l.again.last == "": // whether it is as it was is the planner's question
+		return l.reload(ctx, Change{})
+	default: // which has been asked, and waits for a save
+		l.health.up(l.tell)
 	}
 	return nil
 }
@@ -72,13 +69,20 @@ func (l *loop) lose(err error) {
 	l.health.lost = err
 }
 
-// missing brings something back that has been missing for a while.
-func (l *loop) missing(ctx context.Context, what string) error {
-	if l.health.missed++; l.health.missed < missedLooks {
+// missing brings something back that so many looks in a row have missed.
+func (l *loop) missing(ctx context.Context, what string, looks int) error {
+	if l.health.missed++; l.health.missed < looks {
 		return nil
 	}
 	l.lose(errors.New(what))
-	return l.reload(ctx, Change{})
+	if l.again.due() != nil {
+		return nil // it is being tried, now and then
+	}
+	err := l.reload(ctx, Change{})
+	if err == nil && l.health.lost != nil {
+		l.again.later()
+	}
+	return err
 }
 
 func serving(seen runtime.Observed) int {
@@ -91,17 +95,20 @@ func serving(seen runtime.Observed) int {
 	return n
 }
 
-// The pauses between two attempts at what the machine lacks.
+// The pauses between two attempts.
 const (
 	firstPause = time.Second
 	lastPause  = 10 * time.Second
+
+	// soonPause is that before files are read again that did not rest.
+	soonPause = 250 * time.Millisecond
 )
 
 // backoff is when an attempt is made again. The zero value is never.
 type backoff struct {
 	timer *time.Timer
 	pause time.Duration
-	last  string // the error of the last attempt
+	last  string // the error of the last attempt; "" when it went well
 }
 
 // due is when, nil for never.
@@ -112,12 +119,20 @@ func (b *backoff) due() <-chan time.Time {
 	return b.timer.C
 }
 
-// known reports whether an attempt failed as the one before did.
+// known reports whether the attempt before failed in the same way.
 func (b *backoff) known(err error) bool { return b.last == err.Error() }
 
-func (b *backoff) later(err error) {
-	b.last, b.pause = err.Error(), min(max(2*b.pause, firstPause), lastPause)
+func (b *backoff) failed(err error) { b.last = err.Error() }
+
+func (b *backoff) later() {
+	b.stop()
+	b.pause = min(max(2*b.pause, firstPause), lastPause)
 	b.timer = time.NewTimer(b.pause)
+}
+
+func (b *backoff) soon() {
+	b.stop()
+	b.timer = time.NewTimer(soonPause)
 }
 
 func (b *backoff) stop() {

@@ -3,6 +3,7 @@ package dev
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,14 +15,18 @@ import (
 // they say otherwise.
 type loop struct {
 	o     Options
-	inbox *inbox
+	sight *sight // since the last Load
 	quiet restless
-	drain drains
+	drain *drains // may be used at once
+	drops int     // in a row
 
 	stack   Stack // as last loaded
+	running Stack // as last brought up
 	reloads int
 	health  health
 	again   backoff
+	ended   time.Time // the last reload
+	waits   bool      // Waiting was told
 
 	telling sync.Mutex
 }
@@ -30,13 +35,7 @@ type loop struct {
 const lookEvery = 2 * time.Second
 
 func (l *loop) run(ctx context.Context) error {
-	watching, stop := context.WithCancel(ctx)
-	lost := make(chan error, 1)
-	var watch sync.WaitGroup
-	watch.Go(func() { lost <- l.receive(watching) })
-	defer watch.Wait()
-	defer stop()
-
+	l.drain = newDrains()
 	if err := l.reload(ctx, Change{}); err != nil {
 		return l.end(ctx, err)
 	}
@@ -46,49 +45,98 @@ func (l *loop) run(ctx context.Context) error {
 		var err error
 		select {
 		case <-ctx.Done():
-			return l.end(ctx, nil)
-		case err = <-lost:
-			return l.end(ctx, err)
-		case <-l.inbox.full:
-			err = l.reload(ctx, l.inbox.take())
+			err = context.Cause(ctx)
+		case <-l.sight.arrived:
+			if err = l.sight.err; err == nil {
+				err = l.saved(ctx, l.sight.change, tick.C)
+			}
 		case <-l.again.due():
 			err = l.reload(ctx, Change{})
 		case <-tick.C:
 			err = l.look(ctx)
 		}
-		if errors.Is(err, errStopped) {
-			l.drain.wait()
-			return nil
-		}
 		if err != nil {
 			return l.end(ctx, err)
 		}
 	}
 }
 
-// receive fills the inbox until ctx ends or there is nothing to wait for.
-func (l *loop) receive(ctx context.Context) error {
-	for {
-		c, err := l.o.Next(ctx)
-		if err != nil {
-			return err
+// saved reloads for what somebody saved.
+func (l *loop) saved(ctx context.Context, c Change, tick <-chan time.Time) error {
+	if l.drain.full() {
+		if !l.waits {
+			l.waits = true
+			l.tell(Event{Kind: Waiting, Reload: l.reloads, Paths: c.Paths})
 		}
-		l.inbox.put(c)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.drain.gone:
+			return nil // and back here
+		case <-tick:
+			return l.look(ctx)
+		}
 	}
+	l.waits = false
+	paused := l.quiet.off != nil
+	if l.quiet.reload(c.Paths, c.First.Before(l.ended)) {
+		return l.reload(ctx, c)
+	}
+	if !paused {
+		l.tell(Event{Kind: Paused, Reload: l.reloads, Paths: l.quiet.off})
+	}
+	// From now on a change is told from what is there, and not from what runs.
+	_, err := l.load(ctx, func(runtime.Event) {})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		l.tell(Event{Kind: Failed, Reload: l.reloads, Err: err})
+	}
+	return nil
 }
 
-// end stops the stack, unless it is to stay. err is why the loop ends; an end of
-// ctx is none.
+// load reads the project anew, and looks out for what changes from then on.
+func (l *loop) load(ctx context.Context, told Told) (Stack, error) {
+	if l.sight != nil {
+		l.sight.end()
+	}
+	stack, err := l.o.Load(ctx, told, l.running.Driver != nil)
+	l.sight = lookOut(context.WithoutCancel(ctx), l.o.Next)
+	if err != nil {
+		return stack, err
+	}
+	if l.stack.Close != nil {
+		l.stack.Close()
+	}
+	l.stack = stack
+	return stack, nil
+}
+
+// end stops what the loop brought up, unless it is to stay. err is why the loop
+// ends; an end of ctx is none, nor is it that somebody else stopped the stack.
 func (l *loop) end(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+	if l.sight != nil {
+		l.sight.end()
+	}
+	stopped := errors.Is(err, runtime.ErrStopped)
+	switch {
+	case stopped:
+		l.tell(Event{Kind: Stopped})
+		err = nil
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		err = nil
 	}
-	ctx = context.WithoutCancel(ctx)
-	if !l.o.Keep && l.stack.Driver != nil {
-		_, stopped := l.stack.Driver.Down(ctx, l.o.Progress)
-		err = errors.Join(err, stopped)
+	if !l.o.Keep && !stopped && l.running.Driver != nil {
+		_, down := l.running.Driver.Down(context.WithoutCancel(ctx), l.o.Progress)
+		err = errors.Join(err, down)
 	}
 	l.drain.wait()
+	for _, s := range []Stack{l.stack, l.running} {
+		if s.Close != nil {
+			s.Close()
+		}
+	}
 	return err
 }
 
@@ -96,48 +144,54 @@ func (l *loop) end(ctx context.Context, err error) error {
 func (l *loop) tell(e Event) {
 	l.telling.Lock()
 	defer l.telling.Unlock()
-	e.Time = time.Now()
+	e.Time, e.Draining = time.Now(), l.drain.count()
 	l.o.Tell(e)
 }
 
 // reload makes what runs the same as what is on disk. Its error ends the loop.
 func (l *loop) reload(ctx context.Context, c Change) error {
-	if c.Paths != nil {
-		if c.Paths = l.quiet.filter(c.Paths, time.Now()); c.Paths == nil {
-			return nil
-		}
-		if paths := l.quiet.paused(); paths != nil {
-			l.tell(Event{Kind: Paused, Reload: l.reloads, Paths: paths})
-			return nil
-		}
-	}
-	if err := l.drain.room(ctx); err != nil {
-		return err
-	}
 	l.again.stop()
+	if c.Paths == nil && l.sight != nil {
+		select {
+		case <-l.sight.arrived:
+			c = l.sight.change // it is in what will be read
+		default:
+		}
+	}
 	r := &reload{loop: l, n: l.reloads, change: c}
 	report, err := r.do(ctx)
+	l.ended = time.Now()
+	if !errors.Is(err, errNewer) {
+		l.drops = 0
+	}
 	switch {
 	case err == nil:
 		l.again.reset()
 		if l.reloads == 0 || report.Changed {
 			l.reloads++
 		}
-		r.concluded(report)
+		r.concluded(ctx, report)
+		if report.Unsettled || !r.stack.Fresh() {
+			l.again.soon()
+		}
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case errors.Is(err, runtime.ErrStopped):
+		return err
 	case errors.Is(err, errNewer):
-		l.tell(Event{Kind: Dropped, Reload: r.n, Paths: c.Paths})
+		l.drops++
+		l.tell(Event{Kind: Dropped, Reload: r.n, Paths: c.Paths, Agents: r.agents})
 		return nil
-	case l.reloads == 0 && !waitsForFiles(err):
+	case l.running.Driver == nil && !waitsForFiles(err):
 		return err
 	}
 	if c.Paths != nil || !l.again.known(err) {
 		l.tell(Event{Kind: Failed, Reload: r.n, Paths: c.Paths, Agents: r.agents, Err: err})
 	}
+	l.again.failed(err)
 	if !waitsForFiles(err) {
-		l.again.later(err)
+		l.again.later()
 	}
 	return nil
 }
@@ -165,20 +219,21 @@ type reload struct {
 }
 
 // patience is how long a reload waits for an agent to get ready before a newer
-// change ends it: longer than one that works takes.
+// change ends it: longer than one that works takes. After each that was given up
+// the next is given twice as long, so that a slow agent gets ready once.
 const patience = 3 * time.Second
 
 func (r *reload) do(ctx context.Context) (runtime.Report, error) {
 	began := time.Now()
-	if !r.change.First.IsZero() {
-		r.spans.Detect = began.Sub(r.change.First)
+	if !r.change.Told.IsZero() {
+		r.spans.Detect, r.spans.Wait = r.change.Told.Sub(r.change.First), began.Sub(r.change.Told)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel(nil)
 	waits := make(chan struct{}, 1) // has a token when the wait for an agent began
-	stack, err := r.o.Load(ctx, func(e runtime.Event) {
+	stack, err := r.load(ctx, func(e runtime.Event) {
 		if ctx.Err() == nil || errors.Is(context.Cause(ctx), errNewer) { // or it is of another call
 			r.told(e, waits, began)
 		}
@@ -186,8 +241,11 @@ func (r *reload) do(ctx context.Context) (runtime.Report, error) {
 	if err != nil {
 		return runtime.Report{}, err
 	}
-	r.stack = stack
-	watch.Go(func() { r.yield(ctx, waits, cancel) })
+	if r.change.Paths != nil && stack.Paths != nil {
+		r.change.Paths = stack.Paths // with what was saved since it was told
+	}
+	newer := r.sight.arrived
+	watch.Go(func() { r.yield(ctx, waits, newer, cancel) })
 	steps := r.o.Reloads
 	if r.n == 0 {
 		steps = r.o.Progress
@@ -206,7 +264,7 @@ func (r *reload) told(e runtime.Event, waits chan struct{}, began time.Time) {
 		r.spans.Plan = max(time.Since(began)-r.spans.Build, 1)
 		r.agents = nil
 		for _, s := range e.Plan {
-			if s.Do == runtime.Start {
+			if s.Do == runtime.Start && !slices.Contains(r.agents, s.Agent) {
 				r.agents = append(r.agents, s.Agent)
 			}
 		}
@@ -232,13 +290,13 @@ func (r *reload) told(e runtime.Event, waits chan struct{}, began time.Time) {
 
 // yield gives a reload up for a newer change when it waits for an agent that
 // takes long to get ready, and may never. Until ctx ends.
-func (r *reload) yield(ctx context.Context, waits <-chan struct{}, cancel context.CancelCauseFunc) {
+func (r *reload) yield(ctx context.Context, waits, newer <-chan struct{}, cancel context.CancelCauseFunc) {
 	select {
 	case <-ctx.Done():
 		return
 	case <-waits:
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(patience << min(r.drops, 4))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -248,8 +306,7 @@ func (r *reload) yield(ctx context.Context, waits <-chan struct{}, cancel contex
 	select {
 	case <-ctx.Done():
 		return
-	case token := <-r.inbox.full:
-		r.inbox.full <- token // it is taken when this reload is over
+	case <-newer:
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -259,20 +316,31 @@ func (r *reload) yield(ctx context.Context, waits <-chan struct{}, cancel contex
 }
 
 // concluded tells of a reload that worked, and sees what it replaced to its end.
-func (r *reload) concluded(report runtime.Report) {
+func (r *reload) concluded(ctx context.Context, report runtime.Report) {
+	driver, closeDriver := r.stack.Driver, r.stack.Close
+	r.running = r.stack
+	for _, ref := range report.Left {
+		r.drain.begin(ref, func() func() {
+			began := time.Now()
+			change, err := driver.Retire(context.WithoutCancel(ctx), ref)
+			took := time.Since(began)
+			closeDriver()
+			return func() {
+				if err != nil || change.Before != (runtime.Process{}) { // else somebody else stopped it
+					r.tell(Event{Kind: Drained, Reload: r.n, Agents: []string{ref.Agent}, Replaced: []runtime.Change{change}, Took: took, Err: err})
+				}
+			}
+		})
+	}
 	kind := Reloaded
 	if r.n > 0 && !report.Changed {
 		kind = Unchanged
 	}
 	if kind == Reloaded || r.change.Paths != nil {
-		r.tell(Event{Kind: kind, Reload: r.n, Paths: r.change.Paths, Agents: r.agents, Spans: r.spans, Report: report, Replaced: report.Replaced})
-	}
-	r.health.up(r.tell)
-	for _, ref := range report.Left {
-		r.drain.begin(ref, func() {
-			began := time.Now()
-			change, err := r.stack.Driver.Retire(context.Background(), ref)
-			r.tell(Event{Kind: Drained, Reload: r.n, Agents: []string{ref.Agent}, Replaced: []runtime.Change{change}, Took: time.Since(began), Err: err})
+		r.tell(Event{
+			Kind: kind, Reload: r.n, Paths: r.change.Paths, Agents: r.agents, Spans: r.spans,
+			Unsettled: report.Unsettled, Report: report, Replaced: report.Replaced,
 		})
 	}
+	r.health.up(r.tell)
 }

@@ -44,7 +44,7 @@ func TestSpansOfAReload(t *testing.T) {
 		r := newRig(t)
 		r.start()
 		r.pass(time.Second)
-		r.saved <- Change{Paths: []string{"a.go"}, First: time.Now().Add(-100 * time.Millisecond)}
+		r.change(time.Now().Add(-100*time.Millisecond), "a.go")
 		r.pass(time.Second)
 		want := Spans{
 			Detect: 100 * time.Millisecond, Plan: 1, Build: 10 * time.Millisecond,
@@ -261,12 +261,15 @@ func TestOldGenerationsDrainBesideReloads(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			ended[ref.Generation] = true
-			return runtime.Change{}, nil
+			return runtime.Change{Before: runtime.Process{PID: ref.Generation}}, nil
 		}
 		r.start()
 		r.pass(time.Second)
 		for i := range maxDraining + 1 {
 			r.save(time.Second, fmt.Sprint("f", i, ".go"))
+		}
+		if e := r.last(Waiting); e.Draining["bot"] != maxDraining {
+			t.Errorf("what waits is told with %v", e.Draining)
 		}
 		if got := r.count(); got != 1+maxDraining {
 			t.Errorf("%d ups while %d drain", got, maxDraining)
@@ -318,19 +321,146 @@ func TestKeep(t *testing.T) {
 	})
 }
 
+// TestCtrlCDuringAReload: what the loop brought up is stopped, and nothing else.
 func TestCtrlCDuringAReload(t *testing.T) {
+	for _, during := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			works := r.up
+			r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
+				if n < during {
+					return works(ctx, n, told)
+				}
+				return runtime.Report{}, runtime.Interrupted(ctx, awaiting(ctx, told, time.Minute, nil), runtime.WayBack{})
+			}
+			r.start()
+			r.pass(time.Second)
+			if during > 0 {
+				r.save(time.Second, "a.go")
+			}
+			r.stop()
+			if r.downs != during {
+				t.Errorf("during reload %d: %d downs", during, r.downs)
+			}
+		})
+	}
+}
+
+// TestAStartThatFailsStopsNothing: what ran before goes on.
+func TestAStartThatFailsStopsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
+		taken := fault.New(fault.Environment, "", "port 8080 is taken")
+		r.up = func(context.Context, int, Told) (runtime.Report, error) { return runtime.Report{}, taken }
+		r.start()
+		if err := <-r.over; !errors.Is(err, taken) || r.downs != 0 {
+			t.Errorf("%v, %d downs", err, r.downs)
+		}
+	})
+}
+
+// TestSavesDuringADown: a save brings nothing back that somebody stops. Every
+// reload is attached to what runs, and ends where nothing does.
+func TestSavesDuringADown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start()
+		r.pass(100 * time.Millisecond)
+		r.does(func(context.Context, int, Told) (runtime.Report, error) { return runtime.Report{}, runtime.ErrStopped })
+		r.save(time.Second, "a.go")
+		r.expect("reloading reloaded stopped")
+		if err := <-r.over; err != nil || r.downs != 0 {
+			t.Errorf("%v, %d downs", err, r.downs)
+		}
+		if !slices.Equal(r.attached, []bool{false, true}) {
+			t.Errorf("attached: %v", r.attached)
+		}
+	})
+}
+
+// TestWhatRunsIsReadAgain: a driver that was told of later source than Load read,
+// or that runs what was built while it changed, is asked again without a save.
+func TestWhatRunsIsReadAgain(t *testing.T) {
+	for name, c := range map[string]struct{ fresh, unsettled bool }{"stale": {false, false}, "unsettled": {true, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				works := r.up
+				r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
+					r.mu.Lock()
+					r.fresh = n != 1 || c.fresh
+					r.mu.Unlock()
+					report, err := works(ctx, n, told)
+					report.Unsettled = n == 1 && c.unsettled
+					return report, err
+				}
+				r.start()
+				r.pass(time.Second)
+				r.save(time.Minute, "a.go")
+				if r.ups != 3 {
+					t.Errorf("%d ups", r.ups)
+				}
+				if r.last(Reloaded).Unsettled {
+					t.Error("the last one is unsettled")
+				}
+				r.stop()
+			})
+		})
+	}
+}
+
+// TestFailedIsToldOnce: a build that fails is not tried again because the engine is
+// back, nor told again.
+func TestFailedIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		there := r.observe
+		r.start()
+		r.pass(time.Second)
+		r.sees(func() (runtime.Observed, error) { return runtime.Observed{}, errors.New("the engine is away") })
+		r.pass(10 * time.Second)
+		r.does(func(context.Context, int, Told) (runtime.Report, error) {
+			return runtime.Report{}, fault.New(fault.Failed, "", "syntax error")
+		})
+		r.save(time.Second, "a.go")
+		r.sees(there)
+		r.pass(time.Minute)
+		r.expect("reloading reloaded lost failed back")
+		if r.ups != 2 {
+			t.Errorf("%d ups", r.ups)
+		}
+		r.stop()
+	})
+}
+
+// TestASlowAgentGetsReadyOnce: saves that come faster than it gets ready do not
+// keep it from that for ever.
+func TestASlowAgentGetsReadyOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		works := r.up
 		r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
-			return runtime.Report{}, runtime.Interrupted(ctx, awaiting(ctx, told, time.Minute, nil), runtime.WayBack{})
+			if n == 0 {
+				return works(ctx, n, told)
+			}
+			return runtime.Report{Changed: true}, awaiting(ctx, told, 5*time.Second, nil)
 		}
 		r.start()
 		r.pass(time.Second)
-		r.stop()
-		r.expect("reloading")
-		if r.downs != 1 {
-			t.Errorf("%d downs", r.downs)
+		for i := range 20 {
+			r.save(4*time.Second, fmt.Sprintf("a%d.go", i))
 		}
+		r.pass(time.Minute)
+		reloaded := 0
+		for _, e := range r.events {
+			if e.Kind == Reloaded {
+				reloaded++
+			}
+		}
+		if reloaded < 5 {
+			t.Errorf("%d reloads in 80 s: %s", reloaded, r.kinds())
+		}
+		r.stop()
 	})
 }
 
@@ -352,7 +482,7 @@ func TestC06_TheStackWritesAFileOfTheProject(t *testing.T) {
 		works := r.up
 		r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
 			if n > 0 && n < 100 {
-				r.saved <- Change{Paths: []string{"state.json"}, First: time.Now()}
+				r.change(time.Now(), "state.json")
 			}
 			return works(ctx, n, told)
 		}

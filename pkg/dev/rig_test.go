@@ -22,9 +22,12 @@ type rig struct {
 	o              Options
 	told           Told
 
-	saved chan Change
-
 	mu       sync.Mutex
+	dirty    Change        // what differs from what the last Load read
+	news     chan struct{} // closed, and replaced, at a save
+	fresh    bool
+	closed   int
+	attached []bool
 	events   []Event
 	ups      int
 	overlaps int // ups that ran beside another one
@@ -42,7 +45,7 @@ type rig struct {
 
 // newRig is a rig on which everything works, at once.
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, saved: make(chan Change, 100), over: make(chan error, 1)}
+	r := &rig{t: t, news: make(chan struct{}), fresh: true, over: make(chan error, 1)}
 	r.up = func(_ context.Context, n int, told Told) (runtime.Report, error) {
 		r.play(told, 10*time.Millisecond)
 		return runtime.Report{Changed: true}, nil
@@ -51,21 +54,35 @@ func newRig(t *testing.T) *rig {
 		return runtime.Observed{Running: true, Gateway: "127.0.0.1:4000", Replicas: []runtime.Replica{{Agent: "bot", Name: "bot-1", Serving: true}}}, nil
 	}
 	r.o = Options{
-		Load: func(_ context.Context, told Told) (Stack, error) {
-			if r.load != nil {
-				if err := r.load(r.count()); err != nil {
+		Load: func(_ context.Context, told Told, attached bool) (Stack, error) {
+			r.mu.Lock()
+			paths := r.dirty.Paths
+			r.dirty = Change{}
+			r.attached = append(r.attached, attached)
+			n, load := r.ups, r.load
+			r.mu.Unlock()
+			if load != nil {
+				if err := load(n); err != nil {
 					return Stack{}, err
 				}
 			}
 			r.told = told
-			return Stack{Driver: r, Replicas: 1}, nil
+			return Stack{Driver: r, Replicas: 1, Paths: paths, Fresh: r.isFresh, Close: r.close}, nil
 		},
 		Next: func(ctx context.Context) (Change, error) {
-			select {
-			case <-ctx.Done():
-				return Change{}, context.Cause(ctx)
-			case c := <-r.saved:
-				return c, nil
+			for {
+				r.mu.Lock()
+				c, news := r.dirty, r.news
+				r.mu.Unlock()
+				if c.Paths != nil {
+					c.Told = time.Now()
+					return c, nil
+				}
+				select {
+				case <-ctx.Done():
+					return Change{}, context.Cause(ctx)
+				case <-news:
+				}
 			}
 		},
 		Tell: func(e Event) {
@@ -131,8 +148,34 @@ func (r *rig) stop() {
 
 // save is a save of files, and what comes of it within d.
 func (r *rig) save(d time.Duration, paths ...string) {
-	r.saved <- Change{Paths: paths, First: time.Now()}
+	r.change(time.Now(), paths...)
 	r.pass(d)
+}
+
+// change is what a save does to the disk.
+func (r *rig) change(first time.Time, paths ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dirty.Paths == nil {
+		r.dirty.First = first
+	}
+	r.dirty.Paths = append(slices.Clone(r.dirty.Paths), paths...)
+	slices.Sort(r.dirty.Paths)
+	r.dirty.Paths = slices.Compact(r.dirty.Paths)
+	close(r.news)
+	r.news = make(chan struct{})
+}
+
+func (r *rig) isFresh() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fresh
+}
+
+func (r *rig) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed++
 }
 
 func (r *rig) pass(d time.Duration) {
@@ -221,7 +264,7 @@ func (r *rig) Retire(ctx context.Context, ref runtime.Ref) (runtime.Change, erro
 	r.retired = append(r.retired, ref)
 	r.mu.Unlock()
 	if r.retire == nil {
-		return runtime.Change{Agent: ref.Agent, Replica: ref.Replica}, nil
+		return runtime.Change{Agent: ref.Agent, Replica: ref.Replica, Before: runtime.Process{PID: ref.Generation}}, nil
 	}
 	return r.retire(ctx, ref)
 }

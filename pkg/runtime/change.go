@@ -16,6 +16,10 @@ import (
 
 // What every driver does alike when it changes something.
 
+// ErrStopped is what an Up of a driver that is attached to a stack comes to when
+// somebody has stopped that.
+var ErrStopped = errors.New("the stack was stopped")
+
 // Knows refuses agents that a stack does not have.
 func Knows(s stack.Stack, agents []string) error {
 	for _, agent := range agents {

@@ -150,6 +150,10 @@ type Report struct {
 	// in a project of which something ran; see [Filled].
 	Filled []string
 
+	// Unsettled says that something runs that was built while its source changed,
+	// by a driver that goes on with that.
+	Unsettled bool
+
 	// Left are generations that get no requests any more and still run, by a
 	// driver that leaves it to its caller to Retire them.
 	Left []Ref

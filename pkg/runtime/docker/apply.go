@@ -21,7 +21,8 @@ type apply struct {
 	course course
 	target target
 
-	restless bool // a build whose source changed meanwhile will do
+	restless  bool // a build whose source changed meanwhile will do
+	unsettled bool // and one did
 
 	// What there was when the plan began. Everything else is this plan's, also
 	// what it does not know of because an answer got lost.
@@ -122,8 +123,10 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 	}
 	switch s.Do {
 	case runtime.Build:
-		built, err := a.build(ctx, *a.target.agent(s.Agent))
-		*a.target.agent(s.Agent) = built
+		wanted := a.target.agent(s.Agent)
+		built, err := a.build(ctx, *wanted)
+		a.unsettled = a.unsettled || built.code != wanted.code
+		*wanted = built
 		return err
 	case runtime.Pull:
 		return a.pull(ctx, a.target.serviceOrGateway(s.Service).Service)

@@ -39,6 +39,10 @@ type Options struct {
 	// more, and leave the rest to Retire.
 	Leave bool
 
+	// Attached makes Up and Restart end with [runtime.ErrStopped] where nothing of
+	// the stack is left: they keep up what runs, and do not undo a Down.
+	Attached bool
+
 	// Restless lets Up go on with a build whose source changed meanwhile, after it
 	// has built anew once. It runs under a name that no source has, so that the
 	// next Up replaces it.

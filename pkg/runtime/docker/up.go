@@ -59,6 +59,9 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 		return report, err
 	}
 	defer release()
+	if d.o.Attached && len(l.everything()) == 0 {
+		return report, runtime.ErrStopped
+	}
 	report.Place = d.volumePlace(l.e)
 	for tries := 1; ; tries++ {
 		c, err := d.prepare(ctx, l)
@@ -86,7 +89,7 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 		if err == nil {
 			err = a.finish(ctx, plan.Changes())
 		}
-		report.Created = a.volumeMade
+		report.Created, report.Unsettled = a.volumeMade, a.unsettled
 		if err != nil {
 			undone := a.rollBack(ctx)
 			return report, runtime.GivenUp(ctx, err, runtime.WayBack{

@@ -20,13 +20,14 @@ import (
 // apply does the steps of one plan. It decides nothing; it remembers what it
 // did, so that a plan that fails can be taken back.
 type apply struct {
-	d        *Driver
-	p        runtime.Progress
-	client   *client
-	target   target
-	restless bool          // a build whose source changed meanwhile will do
-	before   switchRequest // what served when the plan began
-	grace    time.Duration // the longest that a stop may take
+	d         *Driver
+	p         runtime.Progress
+	client    *client
+	target    target
+	restless  bool          // a build whose source changed meanwhile will do
+	unsettled bool          // and one did
+	before    switchRequest // what served when the plan began
+	grace     time.Duration // the longest that a stop may take
 
 	spawned   bool          // the supervisor is this plan's
 	started   []runtime.Ref // not committed yet
@@ -113,6 +114,7 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 
 func (a *apply) build(ctx context.Context, agent targetAgent) error {
 	built, err := a.d.build(ctx, a.p, agent, a.restless)
+	a.unsettled = a.unsettled || built.code != agent.code
 	*a.target.agent(agent.Name) = built
 	return err
 }

@@ -43,6 +43,9 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 	if l, err = d.seeEndingThrough(ctx, p, l); err != nil {
 		return report, err
 	}
+	if o := d.observed(l); d.o.Attached && !o.Running && len(o.Stale) == 0 {
+		return report, runtime.ErrStopped
+	}
 	if d, err = d.onItsPort(l); err != nil {
 		return report, err
 	}
@@ -101,7 +104,7 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 				Closed: a.committed, Err: undone, Runs: !a.committed && observed.Serves(), Ended: a.gatewayEnded && l.answer != nil,
 			})
 		}
-		report.Changed = report.Changed || plan.Changes()
+		report.Changed, report.Unsettled = report.Changed || plan.Changes(), a.unsettled
 		d.prune(target)
 		report.Filled = runtime.Filled(plan, observed)
 		report.Replaced, err = a.replacements(ctx)
