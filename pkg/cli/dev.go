@@ -157,8 +157,9 @@ func (d *devRun) load(ctx context.Context, told dev.Told, attached bool) (dev.St
 		return dev.Stack{}, err
 	}
 	reloading := *d.app
+	hash, still := d.eyes.forDriver(ctx)
 	reloading.loop = &driverLoop{
-		told: told, attached: attached, hash: d.eyes.hash(ctx),
+		told: told, attached: attached, hash: hash, still: still,
 		warn: func(text string) { d.screen.warn(errors.New(text)) },
 	}
 	driver, err := d.app.newDriver(&reloading, d.on, p, d.force)
@@ -209,8 +210,8 @@ type eyes struct {
 	seen    *source.Tree // what the last reload read
 	anew    bool         // flisk.yaml changed since the watcher was made
 
-	mu   sync.Mutex
-	told map[string]string // by agent: the source that the driver was told last
+	mu      sync.Mutex
+	planned map[string]*source.Tree // by agent: what the driver was told of last
 }
 
 func (e *eyes) open(ctx context.Context, p *project.Project) (err error) {
@@ -254,37 +255,48 @@ func (e *eyes) turn(ctx context.Context, p *project.Project) error {
 	return e.open(ctx, p)
 }
 
-// hash is the source as a driver is told of it: at first as it was read, so that
-// what differs from it is seen by next; then as it is, to notice that it changed
-// while it was built.
-func (e *eyes) hash(ctx context.Context) func(agent string) (string, error) {
+// forDriver is how a driver asks for the source: at first it is told what was read,
+// so that what differs from that is seen by next; when it has to plan anew, what is
+// there then. still is asked when it has built.
+func (e *eyes) forDriver(ctx context.Context) (hash func(agent string) (string, error), still func(agent, code string) (bool, error)) {
 	ctx = context.WithoutCancel(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.told = map[string]string{}
-	return func(agent string) (hash string, err error) {
+	e.planned = map[string]*source.Tree{}
+	hash = func(agent string) (string, error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		tree := e.seen
-		if _, again := e.told[agent]; again {
+		if e.planned[agent] != nil {
+			var err error
 			if tree, err = e.watcher.Tree(ctx); err != nil {
 				return "", err
 			}
 		}
-		hash, err = tree.Hash(agent)
-		if err == nil {
-			e.told[agent] = hash
-		}
-		return hash, err
+		e.planned[agent] = tree
+		return tree.Hash(agent)
 	}
+	still = func(agent, code string) (bool, error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		now, err := e.watcher.Tree(ctx)
+		if err != nil {
+			return false, err
+		}
+		hash, err := now.Hash(agent)
+		return err == nil && hash == code && now.Rested(e.planned[agent], agent), err
+	}
+	return hash, still
 }
 
 // fresh implements dev.Stack.
 func (e *eyes) fresh() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for agent, told := range e.told {
-		if hash, err := e.seen.Hash(agent); err != nil || hash != told {
+	for agent, tree := range e.planned {
+		planned, err := tree.Hash(agent)
+		read, err2 := e.seen.Hash(agent)
+		if errors.Join(err, err2) != nil || planned != read {
 			return false
 		}
 	}

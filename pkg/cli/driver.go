@@ -49,7 +49,7 @@ func (a *app) processDriver(p *project.Project, force <-chan struct{}) (runtime.
 		LeaveAgents: a.global.yes,
 	}
 	if l := a.loop; l != nil {
-		o.SourceHash, o.Told, o.Leave, o.Restless, o.Attached = l.hash, l.told, true, true, l.attached
+		o.SourceHash, o.SourceStill, o.Told, o.Leave, o.Restless, o.Attached = l.hash, l.still, l.told, true, true, l.attached
 	}
 	return process.New(o)
 }
@@ -58,6 +58,7 @@ func (a *app) processDriver(p *project.Project, force <-chan struct{}) (runtime.
 // what they replace to it, and do not wait for files to rest.
 type driverLoop struct {
 	hash     func(agent string) (string, error)
+	still    func(agent, code string) (bool, error)
 	told     dev.Told
 	attached bool // something runs, and is to be kept up
 	warn     func(text string)
@@ -86,7 +87,7 @@ func (a *app) dockerDriver(p *project.Project, force <-chan struct{}) (*docker.D
 		LeaveAgents: a.global.yes,
 	}
 	if l := a.loop; l != nil {
-		o.SourceHash, o.Told, o.Leave, o.Restless, o.Attached, o.Warn = l.hash, l.told, true, true, l.attached, l.warn
+		o.SourceHash, o.SourceStill, o.Told, o.Leave, o.Restless, o.Attached, o.Warn = l.hash, l.still, l.told, true, true, l.attached, l.warn
 	}
 	return docker.New(o)
 }

@@ -86,6 +86,29 @@ func (t *Tree) Hash(agent string) (string, error) {
 	return hash, nil
 }
 
+// Rested reports whether nobody wrote to the files of an agent's code between an
+// earlier reading and this one: equal content is not enough for who reads them in
+// between, as a compiler does, when they go back and forth.
+func (t *Tree) Rested(earlier *Tree, agent string) bool {
+	a, ok := t.project.Agent(agent)
+	was, before := earlier.project.Agent(agent)
+	if !ok || !before {
+		return false
+	}
+	part, partWas := t.partOf(a), earlier.partOf(was)
+	for rel, f := range earlier.files {
+		if partWas(rel, f) && !t.files[rel].stamp.equal(f.stamp) {
+			return false
+		}
+	}
+	for rel, f := range t.files {
+		if _, there := earlier.files[rel]; !there && part(rel, f) {
+			return false
+		}
+	}
+	return true
+}
+
 // partOf tells which files have a part in an agent's hash.
 func (t *Tree) partOf(a project.Agent) func(rel string, f File) bool {
 	others := map[string]bool{}

@@ -56,6 +56,11 @@ type Options struct {
 	// SourceHash names the present source of an agent. Up needs it.
 	SourceHash func(agent string) (string, error)
 
+	// SourceStill, if not nil, reports whether the source of an agent is what
+	// SourceHash has named last, and was all the time since then. nil compares the
+	// names.
+	SourceStill func(agent, code string) (bool, error)
+
 	// LeaveAgents lets Up go on without agents that have sessions on the volume
 	// and are not in the stack. It is remembered, so that one Up needs it.
 	LeaveAgents bool

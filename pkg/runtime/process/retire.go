@@ -24,10 +24,16 @@ func (d *Driver) Retire(ctx context.Context, ref runtime.Ref) (runtime.Change, e
 		}
 	}
 	a := d.newApply(nil, l)
-	if err := a.stop(ctx, func(string, error) {}, stopRequest{Ref: ref}); err != nil {
-		return gone, err
+	err = a.stop(ctx, func(string, error) {}, stopRequest{Ref: ref})
+	var changes []runtime.Change
+	if err == nil {
+		changes, err = a.replacements(ctx)
 	}
-	changes, err := a.replacements(ctx)
+	if err != nil {
+		if now, looked := d.look(context.WithoutCancel(ctx)); looked == nil && now.answer == nil {
+			return gone, nil // a Down took everything along, through its drain
+		}
+	}
 	if err != nil || len(changes) == 0 {
 		return gone, err
 	}
