@@ -88,6 +88,23 @@ func StillRuns(err error) error {
 // says, because somebody wrote it meanwhile.
 var ErrSourceChanged = errors.New("the source changed while it was being built")
 
+// CheckSource is ErrSourceChanged when the source of an agent is not what its code
+// is the name of, or was not all the time that it was built. still may be nil; then
+// the names are compared.
+func CheckSource(hash func(agent string) (string, error), still func(agent, code string) (bool, error), agent, code string) error {
+	if still == nil {
+		still = func(agent, code string) (bool, error) {
+			now, err := hash(agent)
+			return now == code, err
+		}
+	}
+	same, err := still(agent, code)
+	if err == nil && !same {
+		err = ErrSourceChanged
+	}
+	return err
+}
+
 // maxTries bounds how often a plan is begun again because of that.
 const maxTries = 3
 

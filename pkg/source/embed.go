@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // embed is one pattern of a go:embed directive.
 type embed struct {
 	dir     string // of the Go file
 	pattern string
+	all     bool // also what begins with "." or "_" below a directory that it matches
 }
 
 var embedDirective = []byte("//go:embed")
@@ -25,13 +27,16 @@ func embedsOf(dir string, content []byte) []embed {
 		if at < 0 {
 			break
 		}
-		lineStart := at == 0 || content[at-1] == '\n'
+		lineStart := len(bytes.TrimRight(content[:at], " \t")) // in a group it is indented
 		line, rest, _ := bytes.Cut(content[at+len(embedDirective):], []byte{'\n'})
+		begins := lineStart == 0 || content[lineStart-1] == '\n'
 		content = rest
-		if lineStart {
-			for _, pattern := range embedPatterns(string(line)) {
-				out = append(out, embed{dir, path.Clean(strings.TrimPrefix(pattern, "all:"))})
-			}
+		if !begins || len(line) == 0 || line[0] != ' ' && line[0] != '\t' {
+			continue
+		}
+		for _, pattern := range embedPatterns(string(line)) {
+			pattern, all := strings.CutPrefix(pattern, "all:")
+			out = append(out, embed{dir, path.Clean(pattern), all})
 		}
 	}
 	return out
@@ -44,7 +49,11 @@ func (all embeds) cover(file string) bool {
 	return slices.ContainsFunc(all, func(e embed) bool { return e.covers(file) })
 }
 
-// embedPatterns splits a directive: patterns between spaces, quoted or not.
+func (all embeds) reach(dir string) bool {
+	return slices.ContainsFunc(all, func(e embed) bool { return e.reaches(dir) })
+}
+
+// embedPatterns splits a directive: patterns between white space, quoted or not.
 func embedPatterns(line string) []string {
 	var out []string
 	for {
@@ -58,23 +67,42 @@ func embedPatterns(line string) []string {
 			line = line[len(quoted):]
 			continue
 		}
-		word, rest, _ := strings.Cut(line, " ")
-		out = append(out, word)
-		line = rest
+		end := strings.IndexFunc(line, unicode.IsSpace)
+		if end < 0 {
+			end = len(line)
+		}
+		out = append(out, line[:end])
+		line = line[end:]
 	}
 }
 
 // covers reports whether a file is one that the directive embeds, or in a
 // directory that it embeds.
 func (e embed) covers(file string) bool {
+	names, ok := e.below(file)
+	depth := strings.Count(e.pattern, "/") + 1
+	if !ok || len(names) < depth || !match(e.pattern, strings.Join(names[:depth], "/")) {
+		return false
+	}
+	return e.all || !slices.ContainsFunc(names[depth:], func(name string) bool { return name[0] == '.' || name[0] == '_' })
+}
+
+// reaches reports whether a file below a directory can be one that the directive
+// embeds.
+func (e embed) reaches(dir string) bool {
+	names, ok := e.below(dir)
+	pattern := strings.Split(e.pattern, "/")
+	if !ok || len(names) >= len(pattern) {
+		return e.covers(dir)
+	}
+	return match(strings.Join(pattern[:len(names)], "/"), strings.Join(names, "/"))
+}
+
+// below are the names of a path that is below the directive's directory.
+func (e embed) below(file string) ([]string, bool) {
 	rel, below := file, !strings.HasPrefix(file, "../")
 	if e.dir != "." {
 		rel, below = strings.CutPrefix(file, e.dir+"/")
 	}
-	if !below {
-		return false
-	}
-	depth := strings.Count(e.pattern, "/") + 1
-	names := strings.SplitN(rel, "/", depth+1)
-	return len(names) >= depth && match(e.pattern, strings.Join(names[:depth], "/"))
+	return strings.Split(rel, "/"), below
 }

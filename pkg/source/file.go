@@ -38,6 +38,7 @@ type File struct {
 	sum    [sha256.Size]byte // of the content; zero for a link to anything but a file
 	code   bool              // it has a part in the hash of agents
 	embeds []embed
+	needs  []string // import paths
 	stamp  stamp
 	steady bool // nothing can have written to it under this stamp after it was read
 }
@@ -98,7 +99,7 @@ func readFile(ctx context.Context, full, dir string, known File, isKnown bool) (
 	f.stamp = stampOf(info)
 	f.Size, f.Exec = info.Size(), info.Mode()&0o111 != 0
 	if isKnown && known.steady && known.stamp.equal(f.stamp) && known.Link == f.Link {
-		f.sum, f.embeds, f.steady = known.sum, known.embeds, true
+		f.sum, f.embeds, f.needs, f.steady = known.sum, known.embeds, known.needs, true
 		return f, nil
 	}
 	began := time.Now()
@@ -120,7 +121,7 @@ func (f *File) read(ctx context.Context, full, dir string) error {
 			return err
 		}
 		f.Size = int64(len(content))
-		f.embeds = embedsOf(dir, content)
+		f.embeds, f.needs = embedsOf(dir, content), importsOf(content)
 		_, _ = sum.Write(content) // a hash never fails
 	} else if f.Size, err = io.Copy(sum, cancelled{ctx, file}); err != nil {
 		return err

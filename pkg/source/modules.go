@@ -20,11 +20,16 @@ type place struct {
 	agents []string // that are built from it
 }
 
-// placesOf finds them for all agents. Only local directories matter: a version
+// module is one that agents are built from: what it is imported as, and where it
+// is.
+type module struct{ path, dir string }
+
+// placesOf finds them for all agents, and the modules that those are of. Only local directories matter: a version
 // from the module cache never changes. A go.mod that cannot be read names none;
 // there is nothing to build either until it is mended.
-func placesOf(p *project.Project) []place {
+func placesOf(p *project.Project) ([]place, []module) {
 	var out []place
+	var modules []module
 	add := func(agent, dir string, only ...string) {
 		if inside(p.Dir, dir) {
 			return
@@ -40,20 +45,36 @@ func placesOf(p *project.Project) []place {
 	}
 	for _, a := range p.Agents {
 		dir := filepath.Join(p.Dir, filepath.FromSlash(a.Path))
-		dirs, work := modulesOf(dir)
-		for _, d := range dirs {
-			add(a.Name, d)
+		of, work := modulesOf(behindLink(p.Dir, dir))
+		for _, m := range of {
+			add(a.Name, m.dir)
+			if !slices.Contains(modules, m) {
+				modules = append(modules, m)
+			}
 		}
 		if work != "" {
 			add(a.Name, filepath.Dir(work), filepath.Base(work), filepath.Base(work)+".sum")
 		}
 	}
-	return out
+	return out, modules
 }
 
-// modulesOf lists the directories of the modules that a build in dir is made of,
-// and the go.work that names some of them, or "".
-func modulesOf(dir string) (dirs []string, work string) {
+// behindLink is where a directory is, after links. What is in the project keeps
+// the name that it has there, whatever links lead to the project.
+func behindLink(project, dir string) string {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return dir
+	}
+	if root, err := filepath.EvalSymlinks(project); err == nil && inside(root, real) {
+		return filepath.Join(project, strings.TrimPrefix(real, root))
+	}
+	return real
+}
+
+// modulesOf lists the modules that a build in dir is made of, and the go.work that
+// names some of them, or "".
+func modulesOf(dir string) (modules []module, work string) {
 	var mains []string
 	if mod := upward(dir, "go.mod"); mod != "" {
 		mains = append(mains, filepath.Dir(mod))
@@ -61,7 +82,7 @@ func modulesOf(dir string) (dirs []string, work string) {
 	replaced := func(from string, replacements []*modfile.Replace) {
 		for _, r := range replacements {
 			if r.New.Version == "" {
-				dirs = append(dirs, below(from, r.New.Path))
+				modules = append(modules, module{r.Old.Path, below(from, r.New.Path)})
 			}
 		}
 	}
@@ -74,12 +95,16 @@ func modulesOf(dir string) (dirs []string, work string) {
 		}
 	}
 	for _, main := range mains {
-		dirs = append(dirs, main)
-		if file, err := parse(filepath.Join(main, "go.mod"), modfile.Parse); err == nil {
+		m := module{dir: main}
+		file, err := parse(filepath.Join(main, "go.mod"), modfile.Parse)
+		if err == nil && file.Module != nil {
+			m.path = file.Module.Mod.Path
+		}
+		if modules = append(modules, m); err == nil {
 			replaced(main, file.Replace)
 		}
 	}
-	return dirs, work
+	return modules, work
 }
 
 func parse[F any](name string, how func(string, []byte, modfile.VersionFixer) (*F, error)) (*F, error) {

@@ -7,12 +7,17 @@ import (
 )
 
 // ignored are the names, of files and directories in any depth, that never
-// change what an agent is: what editors, version control, package managers and
-// running programs leave behind.
+// change what an agent is: what editors and version control leave behind for a
+// moment, or for themselves.
 var ignored = []string{
 	".git", ".idea", ".flisk", // directories of tools, flisk's own among them
 	"*" + ExportSuffix, "*" + ReportSuffix,
 	".*.sw?", "*~", "4913", ".#*", "#*#", "*___jb_tmp___", "*___jb_old___", // editors
+}
+
+// leftovers are the names of what package managers and running programs leave
+// behind: it counts where a go:embed directive names it, and nowhere else.
+var leftovers = []string{
 	"__pycache__", "*.pyc", "node_modules", ".venv",
 	"*.log", "*.sqlite*",
 }
@@ -32,28 +37,33 @@ var overrides = []string{"compose.override.yaml", "compose.override.yml"}
 var generated = []string{"compose.yaml", "traefik"}
 
 // Ignored reports whether the name of a file, or of a directory that it is in,
-// says that it never counts. The path is relative to the project, with slashes.
-// A file that it does not name may still be one that an ignore file names; see
-// [Read] for all the rules.
+// says that it does not count, unless a go:embed directive names it. The path is
+// relative to the project, with slashes. A file that it does not name may still be
+// one that an ignore file names; see [Read] for all the rules.
 func Ignored(rel string) bool {
 	for i, c := range rel {
-		if c == '/' && ignoredName(rel[:i], true) {
+		if c == '/' && (ignoredName(rel[:i], true) || leftover(rel[:i], true)) {
 			return true
 		}
 	}
-	return ignoredName(rel, false)
+	return ignoredName(rel, false) || leftover(rel, false)
 }
 
-// ignoredName is Ignored for what is in a directory that is not ignored.
+// ignoredName reports whether a name says that it never counts, of what is in a
+// directory that is not ignored.
 func ignoredName(rel string, isDir bool) bool {
-	base := path.Base(rel)
 	switch {
 	case slices.Contains(generated, rel), slices.Contains(overrides, rel):
 		return true
-	case !isDir && isInput(base):
+	case !isDir && isInput(rel):
 		return false
 	}
-	return matches(base, ignored)
+	return matches(path.Base(rel), ignored)
+}
+
+// leftover reports whether a name is one of leftovers.
+func leftover(rel string, isDir bool) bool {
+	return (isDir || !isInput(rel)) && matches(path.Base(rel), leftovers)
 }
 
 // matches reports whether one of the patterns is one for name.
@@ -67,6 +77,10 @@ var inputs = []string{".go", ".s", ".S", ".h", ".syso", ".mod", ".sum", ".work"}
 
 // isInput reports whether a build may read a file because of its name. The go
 // command passes over the others, among them the locks of an editor (".#x.go").
-func isInput(base string) bool {
+func isInput(rel string) bool {
+	dir, base := path.Split(rel)
+	if base == "modules.txt" {
+		return path.Base(dir) == "vendor" // which go.mod has to agree with
+	}
 	return slices.Contains(inputs, path.Ext(base)) && !strings.HasPrefix(base, ".") && !strings.HasPrefix(base, "_")
 }

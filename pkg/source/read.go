@@ -34,12 +34,14 @@ type Options struct {
 // agent can embed any file, and a file that counts for nothing costs a build, while
 // one that is missed runs stale code. Except
 //
-//   - what [Ignored] says, and what the WatchIgnore of every agent names;
+//   - what [Ignored] says, and what the WatchIgnore of every agent names; of the
+//     former, what a go:embed directive names counts if it is no editor's, and what
+//     Go files import;
 //   - what .dockerignore or a .gitignore names, unless the go command reads it:
 //     Go files, go.mod and their like, and what a go:embed directive names. Ignored
 //     code is built all the same, and often generated;
 //   - what is neither a file nor a link. A link to a directory counts with where it
-//     points and is not followed.
+//     points, and of what is behind it the packages that Go files import.
 //
 // Outside of the project count, of the modules that it is built from (one that it
 // is in, a replacement by a local directory, a member of its workspace), the files
@@ -53,10 +55,10 @@ func Read(ctx context.Context, p *project.Project, o Options) (*Tree, error) {
 	if o.Previous != nil {
 		follow = o.Previous.follow
 	}
-	places := placesOf(p)
+	places, modules := placesOf(p)
 	for {
-		r := &reader{ctx: ctx, o: o, wanted: map[string]bool{}, tree: &Tree{
-			project: p, places: places, files: map[string]File{}, dirs: map[string]dirState{}, asleep: map[string]time.Time{}, targets: map[string]bool{}, follow: follow,
+		r := &reader{ctx: ctx, o: o, wanted: map[string]bool{}, walked: map[string]bool{}, tree: &Tree{
+			project: p, places: places, modules: modules, files: map[string]File{}, dirs: map[string]dirState{}, asleep: map[string]time.Time{}, targets: map[string]bool{}, follow: follow,
 		}}
 		if err := r.everything(); err != nil {
 			return nil, r.fault(err)
@@ -119,7 +121,17 @@ type reader struct {
 	// ignored are the files that an ignore file names: whether one of them is
 	// embedded is only known when all Go files were read.
 	ignored []string
+
+	// walked are the directories that were listed, or looked for and not found;
+	// asides those that are entered only for what is embedded, which is known when
+	// all Go files were read; needs the import paths that nobody has looked at.
+	walked map[string]bool
+	asides []location
+	needs  []string
 }
+
+// location is a directory: where it is, and relative to the project.
+type location struct{ abs, rel string }
 
 func (r *reader) everything() error {
 	p := r.tree.project
@@ -138,6 +150,17 @@ func (r *reader) everything() error {
 		}
 		if err := r.dir(place.dir, filepath.ToSlash(rel), dirState{ignored: true, outside: true, only: place.only}); err != nil {
 			return err
+		}
+	}
+	if err := r.packages(); err != nil {
+		return err
+	}
+	for len(r.asides) > 0 {
+		at := r.asides[0]
+		if r.asides = r.asides[1:]; r.tree.embeds.reach(at.rel) {
+			if err := r.dir(at.abs, at.rel, asideState); err != nil {
+				return err
+			}
 		}
 	}
 	for _, rel := range r.ignored {
@@ -160,6 +183,7 @@ func (r *reader) dir(abs, rel string, state dirState) error {
 	if _, done := r.tree.dirs[abs]; done {
 		return nil
 	}
+	r.walked[abs] = true
 	entered := !state.ignored || state.outside || r.tree.follow[abs]
 	if entered && r.o.Enter != nil {
 		if err := r.o.Enter(abs); err != nil {
@@ -200,6 +224,8 @@ func (r *reader) dir(abs, rel string, state dirState) error {
 		verdict, below := r.tree.judge(state, child, name, entry.IsDir())
 		switch {
 		case verdict == never:
+		case verdict == aside:
+			r.asides = append(r.asides, location{filepath.Join(abs, name), child})
 		case entry.IsDir():
 			full := filepath.Join(abs, name)
 			if state.outside && (full == r.tree.project.Dir || hasModule(full)) {
@@ -272,7 +298,7 @@ func (r *reader) file(rel string, kind Kind, code bool) error {
 	}
 	f.Kind, f.code = kind, code
 	r.tree.files[rel] = f
-	r.tree.embeds = append(r.tree.embeds, f.embeds...)
+	r.tree.embeds, r.needs = append(r.tree.embeds, f.embeds...), append(r.needs, f.needs...)
 	if f.Link != "" {
 		return r.target(full)
 	}

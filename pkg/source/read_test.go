@@ -30,6 +30,16 @@ func (t *tree) read(previous *Tree) *Tree {
 	return got
 }
 
+// watched reads the tree as who watches its directories.
+func (t *tree) watched() *Tree {
+	t.Helper()
+	got, err := Read(t.Context(), t.p, Options{Enter: func(string) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
 func (t *tree) writeAll(files map[string]string) {
 	t.Helper()
 	for name, content := range files {
@@ -166,18 +176,118 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
+// What package managers and programs leave behind counts where it is embedded, and
+// of vendored code the list of it, too.
+func TestEmbeddedLeftovers(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	tr.writeAll(map[string]string{
+		".gitignore": "vendor/\n", "vendor/modules.txt": "x", "vendor/a/a.go": "package a", "vendor/a/a.txt": "x",
+		"node_modules/lib/dist/a.js": "x", "node_modules/lib/dist/.hidden": "x", "node_modules/lib/src/a.js": "x", "node_modules/lib/a.go": "package a", "node_modules/other/a.js": "x",
+		"web/node_modules/a.js": "x", "web/_part/node_modules/a.js": "x", "web/x.log": "x", "web/x.sqlite": "x", "web/x~": "x", "other/x.log": "x",
+		"page.go": "package main\n\nvar (\n\t//go:embed node_modules/lib/dist\tweb\n\ta embed.FS\n)\n",
+	})
+	both := []string{"bot", "clerk"}
+	for file, want := range map[string][]string{
+		"vendor/modules.txt": both, "vendor/a/a.go": both, "vendor/a/a.txt": nil,
+		"node_modules/lib/dist/a.js": both, "node_modules/lib/dist/new.js": both, "node_modules/lib/dist/.hidden": nil, "node_modules/lib/src/a.js": nil,
+		"node_modules/lib/a.go": nil, "node_modules/other/a.js": nil,
+		"web/node_modules/a.js": both, "web/_part/node_modules/a.js": nil, "web/x.log": both, "web/x.sqlite": both, "web/x~": nil, "other/x.log": nil,
+	} {
+		if got := tr.changes(func() { tr.write(file, "package changed") }); !slices.Equal(got, want) {
+			t.Errorf("%s changes %v, want %v", file, got, want)
+		}
+		read := tr.watched()
+		if got := read.Concerns(filepath.Join(tr.p.Dir, file)); got != (want != nil) {
+			t.Errorf("%s concerns: %t", file, got)
+		}
+	}
+}
+
+// A package counts wherever its import leads, and what is beside it there does not.
+func TestImportedPackages(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	tr.p.Dir = filepath.Join(tr.p.Dir, "shop") // so that "..", too, is the test's own
+	link := func(target, name string) {
+		t.Helper()
+		name = filepath.Join(tr.p.Dir, name)
+		_ = os.Remove(name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.Symlink(target, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	imports := func(paths ...string) string {
+		return "package x\n\nimport (\n\t_ \"" + strings.Join(paths, "\"\n\t_ \"") + "\"\n)\n"
+	}
+	tr.writeAll(map[string]string{
+		".gitignore": "/gen/\n", "go.mod": "module example.com/shop\n", "clerk/main.go": "package main",
+		"main.go":       imports("fmt", "example.com/shop/lib/sub", "example.com/shop/gen/link", "example.com/shop/_own", "example.com/shop/node_modules/x", "example.com/shop/foreign", "example.com/shop/near", "example.com/shop/none", "example.com/shopping/lib"),
+		"../lib/lib.go": "package lib", "../lib/big/data.bin": "x", "../lib/big/big.go": "package big",
+		"../lib/sub/sub.go": imports("example.com/shop/more") + "\n//go:embed text\nvar f embed.FS\n", "../lib/sub/text/deep/a.txt": "x", "../lib/sub/a.txt": "x", "../lib/sub/sub/x.go": "package sub",
+		"../more/more.go": "package more", "../made/v1/made.go": "package made", "../made/v2/made.go": "package made", "../foreign/go.mod": "module foreign\n", "../foreign/x.go": "package x",
+		"_own/x.go": "package own", "node_modules/x/x.go": "package x", "node_modules/y/y.go": "package y", "clerk/near/x.go": "package near",
+	})
+	link("../lib", "lib")
+	link("../more", "more")
+	link("../foreign", "foreign")
+	link("clerk/near", "near")
+	link("../../made/v1", "gen/link")
+	both := []string{"bot", "clerk"}
+	for file, want := range map[string][]string{
+		"../lib/sub/sub.go": both, "../lib/sub/text/deep/a.txt": both, "../lib/sub/text/new.txt": both, "../lib/sub/new.go": both, "../more/more.go": both, "../made/v1/made.go": both,
+		"_own/x.go": both, "node_modules/x/x.go": both, "clerk/near/x.go": both,
+		"../lib/lib.go": nil, "../lib/big/data.bin": nil, "../lib/big/big.go": nil, "../lib/sub/a.txt": nil, "../lib/sub/sub/x.go": nil, "../made/v2/made.go": nil,
+		"../foreign/x.go": nil, "node_modules/y/y.go": nil,
+	} {
+		content := "changed"
+		if file == "../lib/sub/sub.go" {
+			content = imports("example.com/shop/more") + "\n//go:embed text\nvar f, changed embed.FS\n"
+		}
+		if got := tr.changes(func() { tr.write(file, content) }); !slices.Equal(got, want) {
+			t.Errorf("%s changes %v, want %v", file, got, want)
+		}
+		read := tr.watched()
+		if got := read.Concerns(filepath.Join(tr.p.Dir, file)); got != (want != nil) {
+			t.Errorf("%s concerns: %t", file, got)
+		}
+	}
+	var entered []string
+	if _, err := Read(t.Context(), tr.p, Options{Enter: func(dir string) error {
+		rel, err := filepath.Rel(tr.p.Dir, dir)
+		if entered = append(entered, rel); slices.Contains([]string{"../lib", "../lib/big", "../foreign", "node_modules"}, rel) {
+			t.Errorf("%s is entered", rel)
+		}
+		return err
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"../lib/sub", "../lib/sub/text/deep", "../more", "../made/v1", "gen", "node_modules/x"} {
+		if !slices.Contains(entered, dir) {
+			t.Errorf("%s is not entered", dir)
+		}
+	}
+	if got := tr.changes(func() { link("../../made/v2", "gen/link") }); !slices.Equal(got, both) {
+		t.Errorf("another target of a link changes %v", got)
+	}
+	again := tr.read(tr.read(nil))
+	if got, want := slices.Sorted(maps.Keys(again.Files())), slices.Sorted(maps.Keys(tr.read(nil).Files())); !slices.Equal(got, want) {
+		t.Errorf("read again: %v, want %v", got, want)
+	}
+}
+
 func TestEmbedPatterns(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		" a": "a", " a b/c  d": "a|b/c|d", ` "with space" x`: "with space|x", " `raw name`": "raw name", ` "broken`: `"broken`, "": "",
+		" a": "a", " a b/c  d": "a|b/c|d", "\ta\tb \r": "a|b", ` "with space" x`: "with space|x", " `raw name`": "raw name", ` "broken`: `"broken`, "": "",
 	} {
 		if got := strings.Join(embedPatterns(line), "|"); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
-	got := embedsOf("pkg", []byte("package x\n//go:embed a all:b\nvar x = `//go:embed no`\n //go:embed no\n//go:embed c/*.txt"))
+	got := embedsOf("pkg", []byte("package x\n//go:embed a all:b\nvar x = `//go:embed no`\nvar (\n \t//go:embed d\n\td embed.FS) //go:embed no\n//go:embedded no\n//go:embed c/*.txt"))
 	for file, want := range map[string]bool{
-		"pkg/a": true, "pkg/a/deep/x": true, "pkg/b/.x": true, "pkg/no": false, "pkg/c/x.txt": true, "pkg/c/x.md": false, "a": false, "pkg/ab": false, "other/a": false,
+		"pkg/a": true, "pkg/a/deep/x": true, "pkg/b/.x": true, "pkg/a/.x": false, "pkg/a/_deep/x": false, "pkg/d/x": true, "pkg/no": false, "pkg/c/x.txt": true, "pkg/c/x.md": false, "a": false, "pkg/ab": false, "other/a": false,
 	} {
 		if embeds(got).cover(file) != want {
 			t.Errorf("%q is covered: %t", file, !want)

@@ -32,9 +32,14 @@ type dirState struct {
 	docker  patternmatcher.MatchInfo
 	gitOut  bool     // a .gitignore names the directory, or one above it: nothing in it can be taken back
 	ignored bool     // an ignore file names it
-	outside bool     // it is in a module outside of the project
+	outside bool     // nobody walks through it for the project's own sake: it is in a module outside of the project, or one of those below
+	alone   bool     // it is read as a package that something imports: not what is below it
+	aside   bool     // it is read for what a go:embed directive names
 	only    []string // the names that count in it, if not nil
 }
+
+// asideState holds in the directories that have the verdict aside.
+var asideState = dirState{ignored: true, outside: true, aside: true}
 
 // verdict is what the rules say of a file or directory.
 type verdict int
@@ -42,6 +47,7 @@ type verdict int
 const (
 	never          verdict = iota
 	unlessEmbedded         // an ignore file names it
+	aside                  // a directory that is only entered if an embedded file may be in it
 	setting                // it counts, and for nothing that agents are built from
 	counts
 )
@@ -57,9 +63,11 @@ func (t *Tree) judge(in dirState, rel, base string, isDir bool) (verdict, dirSta
 				return never, below
 			}
 			return counts, below
-		case isDir && strings.HasPrefix(base, "."), isDir && matches(base, ignored):
+		case isDir && matches(base, ignored):
 			return never, below
-		case isInput(base):
+		case isDir && (in.alone || in.aside || strings.HasPrefix(base, ".") || leftover(rel, true)):
+			return aside, asideState
+		case !isDir && !in.aside && isInput(rel):
 			return counts, below
 		case matches(base, ignored):
 			return never, below
@@ -75,13 +83,17 @@ func (t *Tree) judge(in dirState, rel, base string, isDir bool) (verdict, dirSta
 		return setting, below
 	case ignoredName(rel, isDir), t.everyAgentIgnores(rel):
 		return never, below
+	case leftover(rel, isDir) && isDir:
+		return aside, asideState
+	case leftover(rel, isDir):
+		return unlessEmbedded, below
 	}
 	below.gitOut = in.gitOut || in.git.ignores(filepath.Join(t.project.Dir, filepath.FromSlash(rel)), isDir)
 	dockerOut := false
 	dockerOut, below.docker = t.docker.match(rel, in.docker)
 	below.ignored = below.gitOut || dockerOut
 	switch {
-	case !below.ignored, !isDir && isInput(base):
+	case !below.ignored, !isDir && isInput(rel):
 		return counts, below
 	case kind == Image:
 		return setting, below
@@ -118,6 +130,8 @@ func (t *Tree) Concerns(abs string) bool {
 	switch verdict, _ := t.judge(parent, rel, base, isDir); {
 	case verdict == never:
 		return false
+	case verdict == aside:
+		return t.embeds.reach(rel)
 	case verdict == unlessEmbedded:
 		return isDir || t.embeds.cover(rel)
 	}

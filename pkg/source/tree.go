@@ -28,6 +28,8 @@ import (
 type Tree struct {
 	project *project.Project
 	places  []place
+	modules []module
+	linked  []string             // directories of packages outside of the project that links lead to, absolute
 	files   map[string]File      // by path relative to the project, with slashes; "../lib/x.go" is outside of it
 	paths   []string             // of files, sorted
 	dirs    map[string]dirState  // that were listed, by absolute path
@@ -129,7 +131,8 @@ func (t *Tree) partOf(a project.Agent) func(rel string, f File) bool {
 			return false
 		case strings.HasPrefix(rel, "../"):
 			abs := filepath.Join(t.project.Dir, filepath.FromSlash(rel))
-			return slices.ContainsFunc(outside, func(dir string) bool { return inside(dir, abs) })
+			in := func(dir string) bool { return inside(dir, abs) }
+			return slices.ContainsFunc(outside, in) || slices.ContainsFunc(t.linked, in)
 		}
 		return true
 	}

@@ -34,6 +34,7 @@ func (a *apply) build(ctx context.Context, w wantedAgent) (wantedAgent, error) {
 		was.Config.Labels[labelCode] == w.code && was.Config.Labels[labelBuild] == w.build {
 		return w, nil
 	}
+	a.built = true
 	began := time.Now()
 	end := a.p.Begin("build " + w.Agent.Name)
 	a.rest = append(a.rest, tagged{w.Image, was.ID})
@@ -68,6 +69,7 @@ func (a *apply) buildProgram(ctx context.Context, w wantedAgent) (wantedAgent, e
 	}
 	// Under a name that nobody looks for, until it is known to be the right program.
 	o := toolchain.Options{Dir: w.Dir, Root: a.d.o.Stack.Dir, Out: w.program + ".new", GOOS: "linux", GOARCH: a.e.facts.Arch}
+	defer os.Remove(o.Out) // gone already when it got its name
 	c, err := buildWithoutC(ctx, o)
 	switch {
 	case ctx.Err() != nil:
@@ -77,20 +79,35 @@ func (a *apply) buildProgram(ctx context.Context, w wantedAgent) (wantedAgent, e
 		return w, errNotHere
 	}
 	if err == nil {
-		err = os.Rename(o.Out, w.program)
-	}
-	if err == nil {
 		err = a.checkSource(w)
 	}
-	if !errors.Is(err, runtime.ErrSourceChanged) {
-		return w, err
+	if errors.Is(err, runtime.ErrSourceChanged) && a.restless {
+		w, err = a.d.unsettled(w, a.e.facts.Arch), nil
 	}
-	was := w.program
-	if a.restless {
-		w = a.d.unsettled(w, a.e.facts.Arch)
-		return w, os.Rename(was, w.program)
+	if err == nil {
+		err = os.Rename(o.Out, w.program)
 	}
-	return w, errors.Join(err, os.Remove(was))
+	return w, err
+}
+
+// builds makes the images of several agents, one after the other. Building the
+// later ones takes its time, and so all are looked at again before anything is
+// started from them.
+func (a *apply) builds(ctx context.Context, steps []runtime.Step) error {
+	for _, s := range steps {
+		if err := a.step(ctx, s); err != nil {
+			return err
+		}
+	}
+	if !a.built || a.restless || len(steps) == 1 {
+		return nil
+	}
+	for _, s := range steps {
+		if err := a.checkSource(*a.target.agent(s.Agent)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // buildWithoutC builds, and finds out meanwhile whether the program has C code,
@@ -141,11 +158,7 @@ func (a *apply) warnC(w wantedAgent, packages []string) {
 }
 
 func (a *apply) checkSource(w wantedAgent) error {
-	now, err := a.d.o.SourceHash(w.Agent.Name)
-	if err == nil && now != w.code {
-		err = runtime.ErrSourceChanged
-	}
-	return err
+	return runtime.CheckSource(a.d.o.SourceHash, a.d.o.SourceStill, w.Agent.Name, w.code)
 }
 
 func (a *apply) imageLabels(w wantedAgent) map[string]string {
@@ -168,34 +181,38 @@ func (a *apply) loadImage(ctx context.Context, w wantedAgent) error {
 	return err
 }
 
-// buildImage makes the image with the project's Dockerfile.
+// buildImage makes the image with the project's Dockerfile. It gets its name when
+// it is known to be made from the source that its label says.
 func (a *apply) buildImage(ctx context.Context, w wantedAgent) (wantedAgent, error) {
 	if w.Build == nil {
 		return w, fault.New(fault.Environment, "install Go from https://go.dev/dl", "there is no Go toolchain to build agent %q with, and no build in its Compose file", w.Agent.Name)
 	}
 	build := a.dockerfile(w.Service)
-	build.labels = a.imageLabels(w)
+	build.labels, build.unnamed = a.imageLabels(w), true
 	var err error
 	build.logins, err = a.d.logins().everywhere(ctx)
 	a.d.warnLogin(err)
-	_, stages, err := a.e.buildDockerfile(ctx, build, a.p.Output())
+	id, stages, err := a.e.buildDockerfile(ctx, build, a.p.Output())
 	a.d.keepStages(ctx, a.e, w.Image, stages, err == nil)
 	if err != nil {
 		return w, err
 	}
-	command, err := a.imageCommand(ctx, w.Image)
+	command, err := a.imageCommand(ctx, id)
 	if err != nil {
 		return w, err
 	}
 	a.warnDeaf(w, command)
-	err = a.checkSource(w)
-	if !errors.Is(err, runtime.ErrSourceChanged) || !a.restless {
+	switch err = a.checkSource(w); {
+	case err == nil:
+		return w, a.e.tagImage(ctx, id, w.Image)
+	case errors.Is(err, runtime.ErrSourceChanged) && a.restless:
+		w = a.d.unsettled(w, a.e.facts.Arch) // the same once more, but for its label
+		build.labels, build.unnamed = a.imageLabels(w), false
+		_, stages, err = a.e.buildDockerfile(ctx, build, io.Discard)
+		a.d.keepStages(ctx, a.e, w.Image, stages, err == nil)
 		return w, err
 	}
-	w = a.d.unsettled(w, a.e.facts.Arch) // the same once more, but for its label
-	build.labels = a.imageLabels(w)
-	_, _, err = a.e.buildDockerfile(ctx, build, io.Discard)
-	return w, err
+	return w, errors.Join(err, a.e.dropImage(context.WithoutCancel(ctx), stage{ID: id, Engine: a.e.facts.ID}))
 }
 
 // removeUnused removes images and programs of the project that nothing uses any more. It

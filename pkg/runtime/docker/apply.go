@@ -30,6 +30,7 @@ type apply struct {
 	wires  map[string]bool // ids of networks
 	static []byte          // of the gateway that runs
 
+	built     bool // at least one image was not there
 	committed bool // something was stopped for good: there is no way back
 	switched  bool // live routes were written
 	laid      bool // network and volumes are there
@@ -84,6 +85,8 @@ func (a *apply) run(ctx context.Context, plan runtime.Plan) error {
 // group does neighbouring steps of one action.
 func (a *apply) group(ctx context.Context, steps []runtime.Step) error {
 	switch steps[0].Do {
+	case runtime.Build:
+		return a.builds(ctx, steps)
 	case runtime.Start:
 		if err := a.lay(ctx); err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 // dockerfileBuild is one build of a directory with a Dockerfile.
 type dockerfileBuild struct {
 	tag        string
+	unnamed    bool   // the image does not get its tag yet
 	dir        string // of the context
 	dockerfile string // relative to dir; "" is "Dockerfile"
 	target     string // stage; "" is the last
@@ -26,7 +27,8 @@ type dockerfileBuild struct {
 	logins     map[string]registry.AuthConfig // by server, for base images
 }
 
-// buildDockerfile builds with the engine's classic builder and tags the image.
+// buildDockerfile builds with the engine's classic builder, and tags the image
+// unless it is to be unnamed.
 // The output of the build and the size of the context go to w, line by line.
 // Base images that are missing are pulled by the engine. The stages are those that
 // came to their end, also when the build failed.
@@ -44,8 +46,12 @@ func (e *engine) buildDockerfile(ctx context.Context, b dockerfileBuild, w io.Wr
 	}
 	body, stop := files.stream()
 	defer stop()
+	var tags []string
+	if !b.unnamed {
+		tags = []string{b.tag}
+	}
 	answer, err := e.api.ImageBuild(ctx, body, build.ImageBuildOptions{
-		Version: build.BuilderV1, Tags: []string{b.tag}, Dockerfile: b.dockerfile, Target: b.target,
+		Version: build.BuilderV1, Tags: tags, Dockerfile: b.dockerfile, Target: b.target,
 		BuildArgs: b.args, Labels: b.labels, AuthConfigs: b.logins, Remove: true, ForceRemove: true,
 	})
 	if err == nil {

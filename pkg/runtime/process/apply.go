@@ -29,6 +29,7 @@ type apply struct {
 	before    switchRequest // what served when the plan began
 	grace     time.Duration // the longest that a stop may take
 
+	built     bool          // at least one program was not there
 	spawned   bool          // the supervisor is this plan's
 	started   []runtime.Ref // not committed yet
 	switched  bool
@@ -67,6 +68,8 @@ func (a *apply) run(ctx context.Context, plan runtime.Plan) error {
 // same time.
 func (a *apply) group(ctx context.Context, steps []runtime.Step) error {
 	switch steps[0].Do {
+	case runtime.Build:
+		return a.builds(ctx, steps)
 	case runtime.Await:
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -97,7 +100,11 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 	}
 	switch s.Do {
 	case runtime.Build:
-		return a.build(ctx, *a.target.agent(s.Agent))
+		wanted := a.target.agent(s.Agent)
+		built, err := a.build(ctx, *wanted)
+		a.unsettled = a.unsettled || built.code != wanted.code
+		*wanted = built
+		return err
 	case runtime.StartGateway:
 		return a.startGateway(ctx)
 	case runtime.Start:
@@ -110,13 +117,6 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 		return a.stopGateway(ctx)
 	}
 	return fmt.Errorf("the process runtime has no action %q", s.Do)
-}
-
-func (a *apply) build(ctx context.Context, agent targetAgent) error {
-	built, err := a.d.build(ctx, a.p, agent, a.restless)
-	a.unsettled = a.unsettled || built.code != agent.code
-	*a.target.agent(agent.Name) = built
-	return err
 }
 
 func (a *apply) startGateway(ctx context.Context) error {

@@ -13,43 +13,60 @@ import (
 )
 
 // build makes an agent's program. One that was built from the same source is
-// there already, and needs no toolchain. A program under a wrong hash would be
-// run again when the source goes back to that hash; so there is none when
-// runtime.ErrSourceChanged is returned, and one under another name when restless says
-// that such a program will do.
-func (d *Driver) build(ctx context.Context, p runtime.Progress, a targetAgent, restless bool) (targetAgent, error) {
-	if _, err := os.Stat(a.binary); err == nil {
-		return a, nil
+// there already, and needs no toolchain: so none gets the name of a source before
+// it is known to be built from that. There is none when runtime.ErrSourceChanged is
+// returned, and one under another name where such a program will do.
+func (a *apply) build(ctx context.Context, agent targetAgent) (targetAgent, error) {
+	if _, err := os.Stat(agent.binary); err == nil {
+		return agent, nil
 	}
-	if err := os.MkdirAll(d.place.build, userOnly); err != nil {
-		return a, err
+	if err := os.MkdirAll(a.d.place.build, userOnly); err != nil {
+		return agent, err
 	}
-	end := p.Begin("build " + a.Name)
+	a.built = true
+	end := a.p.Begin("build " + agent.Name)
 	began := time.Now()
+	fresh := agent.binary + ".new"
+	defer os.Remove(fresh) // gone already when it got its name
 	// What the compiler prints comes back in the error, and only once.
-	err := toolchain.Build(ctx, toolchain.Options{Dir: a.Dir, Root: d.o.Stack.Dir, Out: a.binary})
+	err := toolchain.Build(ctx, toolchain.Options{Dir: agent.Dir, Root: a.d.o.Stack.Dir, Out: fresh})
 	if err == nil {
-		a, err = d.checkSource(a, restless)
+		err = a.checkSource(agent)
+	}
+	if errors.Is(err, runtime.ErrSourceChanged) && a.restless {
+		agent.env.Code = runtime.Unsettled(agent.code)
+		agent.code, agent.binary = agent.env.Code, a.d.place.program(agent.Name, agent.env.Code)
+		err = nil
+	}
+	if err == nil {
+		err = os.Rename(fresh, agent.binary)
 	}
 	end(runtime.Span(time.Since(began)), err)
-	return a, err
+	return agent, err
 }
 
-func (d *Driver) checkSource(a targetAgent, restless bool) (targetAgent, error) {
-	now, err := d.o.SourceHash(a.Name)
-	if err == nil && now == a.code {
-		return a, nil
+// builds makes the programs of several agents, one after the other. Building the
+// later ones takes its time, and so all are looked at again before anything is
+// started from them.
+func (a *apply) builds(ctx context.Context, steps []runtime.Step) error {
+	for _, s := range steps {
+		if err := a.step(ctx, s); err != nil {
+			return err
+		}
 	}
-	was := a.binary
-	if err == nil && restless {
-		a.env.Code = runtime.Unsettled(a.code)
-		a.code, a.binary = a.env.Code, d.place.program(a.Name, a.env.Code)
-		return a, os.Rename(was, a.binary)
+	if !a.built || a.restless || len(steps) == 1 {
+		return nil
 	}
-	if err == nil {
-		err = runtime.ErrSourceChanged
+	for _, s := range steps {
+		if err := a.checkSource(*a.target.agent(s.Agent)); err != nil {
+			return err
+		}
 	}
-	return a, errors.Join(err, os.Remove(was))
+	return nil
+}
+
+func (a *apply) checkSource(agent targetAgent) error {
+	return runtime.CheckSource(a.d.o.SourceHash, a.d.o.SourceStill, agent.Name, agent.code)
 }
 
 // prune removes programs that nothing runs any more, and what a killed build

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
@@ -24,18 +25,27 @@ func (d *Driver) Retire(ctx context.Context, ref runtime.Ref) (runtime.Change, e
 		}
 	}
 	a := d.newApply(nil, l)
-	err = a.stop(ctx, func(string, error) {}, stopRequest{Ref: ref})
 	var changes []runtime.Change
+	err = a.stop(ctx, func(string, error) {}, stopRequest{Ref: ref})
 	if err == nil {
 		changes, err = a.replacements(ctx)
 	}
-	if err != nil {
-		if now, looked := d.look(context.WithoutCancel(ctx)); looked == nil && now.answer == nil {
-			return gone, nil // a Down took everything along, through its drain
-		}
+	if unreachable(err) && !d.place.runs(ref) { // it stopped, and the supervisor then: a Down was there, too
+		changes, err = a.stopped, nil
 	}
 	if err != nil || len(changes) == 0 {
 		return gone, err
 	}
 	return changes[0], nil
+}
+
+// runs reports whether the process that was last recorded for a generation may run.
+func (p place) runs(ref runtime.Ref) bool {
+	return slices.ContainsFunc(p.records(), func(r record) bool {
+		if r.Ref != ref {
+			return false
+		}
+		alive, err := r.Alive()
+		return alive || err != nil
+	})
 }

@@ -98,6 +98,9 @@ func (e *Engine) imageBuild(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	img.findProgram()
+	if e.findImage(img.id) == nil { // it may get no name
+		e.images = append(e.images, img)
+	}
 	for _, tag := range q["t"] {
 		e.tag(img, tag)
 	}
