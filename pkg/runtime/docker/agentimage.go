@@ -133,9 +133,14 @@ func (a *apply) buildImage(ctx context.Context, w wantedAgent) error {
 	}
 	build := a.dockerfile(w.Service)
 	build.labels = a.imageLabels(w)
-	var err error
-	build.logins, err = a.d.logins().everywhere(ctx)
-	a.d.warnLogin(err)
+	l, err := a.d.logins(ctx)
+	if err == nil {
+		build.logins, err = l.everywhere(ctx)
+		err = a.d.warnLogin(ctx, err)
+	}
+	if err != nil {
+		return err
+	}
 	_, stages, err := a.e.buildDockerfile(ctx, build, a.p.Output())
 	a.d.keepStages(ctx, a.e, w.Image, stages, err == nil)
 	if err != nil {

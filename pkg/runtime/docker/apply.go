@@ -368,7 +368,7 @@ func (a *apply) finish(ctx context.Context, changed bool) error {
 		}
 		for _, c := range l.agents {
 			if l.live.serves(c.Ref) {
-				if err := a.d.remember(ctx, l, a.volume, c.ID); err != nil {
+				if err := a.d.remember(ctx, l, a.volume, a.target.volumes, c.ID); err != nil {
 					return err
 				}
 				break

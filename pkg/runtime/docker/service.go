@@ -9,6 +9,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/docker/docker/api/types/registry"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/stack/composefile"
@@ -21,9 +22,15 @@ func (a *apply) pull(ctx context.Context, s composefile.Service) error {
 	}
 	end := a.p.Begin("pull " + s.Image)
 	began := time.Now()
-	who, err := a.d.logins().at(ctx, s.Image)
-	a.d.warnLogin(err)
-	_, err = a.e.pullMissing(ctx, s.Image, who, a.p.Output())
+	var who registry.AuthConfig
+	l, err := a.d.logins(ctx)
+	if err == nil {
+		who, err = l.at(ctx, s.Image)
+		err = a.d.warnLogin(ctx, err)
+	}
+	if err == nil {
+		_, err = a.e.pullMissing(ctx, s.Image, who, a.p.Output())
+	}
 	end(runtime.Span(time.Since(began)), err)
 	return err
 }

@@ -147,6 +147,21 @@ func TestC18_NothingIsRefusedForTheEngine(t *testing.T) {
 	}
 }
 
+// TestC17_NoPlaceForACopy is about this machine, and no reason to read again.
+func TestC17_NoPlaceForACopy(t *testing.T) {
+	t.Parallel()
+	p, _ := onFake(t, dockertest.Options{})
+	p.Up()
+	p.MustTurn("s1", "a")
+	d, dir := driverOf(p), t.TempDir()
+	write(t, filepath.Join(dir, checkpoint.AgentsDir), "in the way")
+	err := d.copyFiles(t.Context(), mustEngine(t, p), only(t, p).ID, []string{"."}, dir)
+	mustFault(t, err, fault.Environment, "there is no place for a copy", checkpoint.AgentsDir)
+	if worthAnother(t.Context(), err, 1) {
+		t.Error("it would be read again")
+	}
+}
+
 // TestC17_ReadVolume: sessions can be looked at when nothing runs and while
 // something does, and the volume stays as it is.
 func TestC17_ReadVolume(t *testing.T) {
