@@ -35,7 +35,7 @@ func (d *Driver) Examine(ctx context.Context) []runtime.Finding {
 		return append(out, blocking("containers", err))
 	}
 	return append(out,
-		d.examineContainers(l), d.examinePort(l), d.examineImage(ctx, e), d.examineCompose(ctx), d.examineEnv(),
+		d.examineContainers(l), d.examinePort(ctx, l), d.examineImage(ctx, e), d.examineCompose(ctx), d.examineEnv(),
 		d.examineVolume(ctx, l), d.examineSpace(e))
 }
 
@@ -78,7 +78,7 @@ func (d *Driver) examineContainers(l look) runtime.Finding {
 	return fine(subject, "nothing of the project runs, and nothing is left behind")
 }
 
-func (d *Driver) examinePort(l look) runtime.Finding {
+func (d *Driver) examinePort(ctx context.Context, l look) runtime.Finding {
 	const subject = "port"
 	on, err := d.onItsPort(l)
 	if err != nil {
@@ -89,7 +89,7 @@ func (d *Driver) examinePort(l look) runtime.Finding {
 	}
 	ln, err := claim.Listen(on.o.Stack.Gateway)
 	if err != nil {
-		return blocking(subject, err)
+		return blocking(subject, on.nameContainer(ctx, l.e, err))
 	}
 	_ = ln.Close() // it was only a question
 	return fine(subject, "%d is free", on.o.Stack.Gateway.Port)

@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -96,9 +97,9 @@ func (a *apply) runService(ctx context.Context, w wanted, id string) error {
 		case c.State.Health == nil || c.State.Health.Status == container.Healthy || c.State.Health.Status == container.NoHealthcheck:
 			return nil
 		case c.State.Health.Status == container.Unhealthy:
-			return a.serviceFailed(ctx, w, id, "is not healthy")
+			return a.serviceFailed(ctx, w, id, "is not healthy", lastCheck(c.State.Health)...)
 		case time.Now().After(within):
-			return a.serviceFailed(ctx, w, id, "was not healthy within "+a.d.o.ReadyTimeout.String())
+			return a.serviceFailed(ctx, w, id, "was not healthy within "+a.d.o.ReadyTimeout.String(), lastCheck(c.State.Health)...)
 		}
 		if err := pause(ctx, readyPoll); err != nil {
 			return err
@@ -106,10 +107,25 @@ func (a *apply) runService(ctx context.Context, w wanted, id string) error {
 	}
 }
 
-func (a *apply) serviceFailed(ctx context.Context, w wanted, id, what string) error {
+// serviceFailed is the fault of a service that does not come up, with what it wrote
+// last, and behind that what else is known.
+func (a *apply) serviceFailed(ctx context.Context, w wanted, id, what string, more ...string) error {
 	f := fault.New(fault.Failed, "see compose.override.yaml", "service %s %s", w.Name, what)
-	f.Detail = strings.Join(lastLines(context.WithoutCancel(ctx), a.e, id, lastLog), "\n")
+	f.Detail = strings.Join(append(lastLines(context.WithoutCancel(ctx), a.e, id, lastLog), more...), "\n")
 	return f
+}
+
+// lastCheck is what the newest health check came to: its words are in no log.
+func lastCheck(h *container.Health) []string {
+	if h == nil || len(h.Log) == 0 {
+		return nil
+	}
+	last := h.Log[len(h.Log)-1]
+	text := fmt.Sprintf("its health check: exit code %d", last.ExitCode)
+	if said := strings.TrimSpace(last.Output); said != "" {
+		text += ", " + said
+	}
+	return strings.Split(text, "\n")
 }
 
 // stopService stops a service. One that the project has no more is removed; its

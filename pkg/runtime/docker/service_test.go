@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docker/docker/api/types/container"
+
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
@@ -149,5 +151,18 @@ func TestAnotherComposeProject(t *testing.T) {
 	}
 	if a := p.MustTurn("s1", "b"); a.Turn != 2 {
 		t.Errorf("after it: %+v", a)
+	}
+}
+
+func TestLastCheck(t *testing.T) {
+	t.Parallel()
+	for want, h := range map[string]*container.Health{
+		"": nil,
+		"its health check: exit code 1, no response\nat all": {Log: []*container.HealthcheckResult{{Output: "older"}, {ExitCode: 1, Output: "no response\nat all\n"}}},
+		"its health check: exit code -1":                     {Log: []*container.HealthcheckResult{{ExitCode: -1}}},
+	} {
+		if got := strings.Join(lastCheck(h), "\n"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

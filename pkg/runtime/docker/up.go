@@ -149,7 +149,7 @@ func (d *Driver) prepare(ctx context.Context, l look) (c course, err error) {
 	if c.observed.Gateway != c.target.address {
 		ln, err := claim.Listen(c.d.o.Stack.Gateway)
 		if err != nil {
-			return c, err
+			return c, c.d.nameContainer(ctx, l.e, err)
 		}
 		if err := ln.Close(); err != nil {
 			return c, err
