@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,9 @@ func (d *Driver) Survey(ctx context.Context) (s *checkpoint.Survey, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if s := d.surveyThroughAgent(ctx, e); s != nil {
+		return s, nil
+	}
 	err = d.looking(ctx, e, func(id string) error {
 		for tries := 1; ; tries++ {
 			if s, err = d.survey(ctx, e, id); err == nil || !worthAnother(ctx, err, tries) {
@@ -40,6 +44,32 @@ func (d *Driver) Survey(ctx context.Context) (s *checkpoint.Survey, err error) {
 		}
 	})
 	return s, err
+}
+
+// agentTime bounds a read through the container of an agent that runs: while it
+// goes on, the engine lets nobody inspect or stop that.
+const agentTime = 500 * time.Millisecond
+
+// surveyThroughAgent is a survey that needs no container of its own, because one of
+// an agent's has the volume; nil when there is none, or it did not do.
+func (d *Driver) surveyThroughAgent(ctx context.Context, e *engine) *checkpoint.Survey {
+	ctx, cancel := context.WithTimeout(ctx, agentTime)
+	defer cancel()
+	list, err := e.listContainers(ctx, d.o.Stack.ID)
+	if err != nil {
+		return nil
+	}
+	for _, c := range list {
+		has := slices.ContainsFunc(c.Mounts, func(m container.MountPoint) bool {
+			return m.Type == mount.TypeVolume && m.Name == d.o.Stack.Volume.Name && path.Clean(m.Destination) == stack.DataDir
+		})
+		if has && c.State == container.StateRunning && c.Labels[labelAgent] != "" && d.ours(c.Labels) {
+			if s, err := d.survey(ctx, e, c.ID); err == nil {
+				return s
+			}
+		}
+	}
+	return nil
 }
 
 func (d *Driver) survey(ctx context.Context, e *engine, id string) (*checkpoint.Survey, error) {

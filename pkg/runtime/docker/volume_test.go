@@ -390,6 +390,30 @@ func TestC17_Survey(t *testing.T) {
 	})
 }
 
+// TestC17_SurveyOfWhatRuns makes no container: an agent's has the volume.
+func TestC17_SurveyOfWhatRuns(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	p.Up()
+	p.MustTurn("s1", "a")
+	counts := func(what string, makes bool) {
+		t.Helper()
+		fake.ResetCalls()
+		found, err := driverOf(p).Survey(t.Context())
+		if err != nil || found.Count() != 1 {
+			t.Fatalf("%s: %+v, %v", what, found, err)
+		}
+		if ops := fake.Ops(); (len(ops) > 0) != makes {
+			t.Errorf("%s: it asked for %v", what, ops)
+		}
+	}
+	counts("while it runs", false)
+	fake.Fail(dockertest.Failure{Op: "CopyFromContainer"})
+	counts("the agent's does not do", true)
+	p.Down()
+	counts("when nothing runs", true)
+}
+
 func TestC18_ComposeProjectNameCountsForNothing(t *testing.T) {
 	t.Parallel()
 	p, fake := onFake(t, dockertest.Options{})
