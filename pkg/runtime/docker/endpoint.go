@@ -112,7 +112,7 @@ func firstSocket(s Surroundings, system sockets) (Endpoint, error) {
 			return Endpoint{Host: "unix://" + path, Why: "the first socket found"}, nil
 		}
 	}
-	return Endpoint{}, fault.New(fault.Environment, "start Docker, or use --runtime process",
+	return Endpoint{}, fault.New(fault.Environment, "start Docker, or "+OtherRuntime,
 		"there is no Docker engine: DOCKER_HOST and the docker context name none, and none of %s is a socket", strings.Join(places, ", "))
 }
 

@@ -129,6 +129,7 @@ func (d *Driver) prepare(ctx context.Context, l look) (c course, err error) {
 	if err != nil {
 		return c, err
 	}
+	d.warn(loaded.Warnings...) // here only: what looks at volumes has nothing to do with them
 	if c.volume, err = d.checkVolume(ctx, l, loaded.external(d.o.Stack.Volume.Name)); err != nil {
 		return c, err
 	}
