@@ -127,6 +127,8 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 		return a.startService(ctx, a.target.service(s.Service))
 	case runtime.StopService:
 		return a.stopService(ctx, s.Service)
+	case runtime.Mend:
+		return a.mend(ctx, s)
 	case runtime.StartGateway:
 		return a.startGateway(ctx)
 	case runtime.SwapGateway:

@@ -81,6 +81,19 @@ func (e *engine) connectNetwork(ctx context.Context, a attachment, container str
 	return nil
 }
 
+// disconnectNetwork takes a container off a network.
+func (e *engine) disconnectNetwork(ctx context.Context, network, container string) error {
+	ctx, cancel, err := change(ctx, changeBudget)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if err := e.api.NetworkDisconnect(ctx, network, container, false); err != nil {
+		return e.failed(fmt.Sprintf("take the container %s off the network %s", short(container), short(network)), err)
+	}
+	return nil
+}
+
 // inspectVolume takes a name. One that does not exist is [errNotFound].
 func (e *engine) inspectVolume(ctx context.Context, name string) (volume.Volume, error) {
 	ctx, cancel := lookContext(ctx)

@@ -60,6 +60,9 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 	}
 	defer release()
 	report.Place = d.volumePlace(l.e)
+	if l, err = d.settle(ctx, p, l); err != nil {
+		return report, err
+	}
 	for tries := 1; ; tries++ {
 		c, err := d.prepare(ctx, l)
 		if errors.Is(err, syscall.EADDRINUSE) && c.observed.Serves() {
@@ -144,7 +147,10 @@ func (d *Driver) prepare(ctx context.Context, l look) (c course, err error) {
 	if c.missing, err = c.target.missing(ctx, l.e); err != nil {
 		return c, err
 	}
-	if c.observed, err = d.observed(ctx, l); err != nil {
+	if err := c.look.hear(ctx, d.o.GatewayTimeout, true); err != nil {
+		return c, err
+	}
+	if c.observed, err = d.observed(ctx, c.look); err != nil {
 		return c, err
 	}
 	if c.observed.Gateway != c.target.address {
@@ -227,7 +233,7 @@ func (c course) plan(op runtime.Op, agents []string) runtime.Plan {
 		}
 	}
 	plan := runtime.NewPlan(c.target.desired(), c.running(), op, agents...)
-	return plan.AfterBuilds(c.pulls(plan), stops)
+	return plan.AfterBuilds(c.pulls(plan), stops, c.mends(plan))
 }
 
 // running is what is observed without the agents' containers that have stopped.
