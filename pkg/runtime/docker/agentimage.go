@@ -67,7 +67,7 @@ func (a *apply) buildProgram(ctx context.Context, w wantedAgent) error {
 		return errNotHere
 	}
 	if err := os.MkdirAll(filepath.Dir(w.program), userOnly); err != nil {
-		return err
+		return fault.New(fault.Environment, homeHint, "cannot build agent %q: %w", w.Agent.Name, err)
 	}
 	// What the compiler prints comes back in the error, and only once.
 	err := toolchain.Build(ctx, o)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/toolchain"
 )
@@ -21,7 +22,7 @@ func (d *Driver) build(ctx context.Context, p runtime.Progress, a targetAgent) e
 		return nil
 	}
 	if err := os.MkdirAll(d.place.build, userOnly); err != nil {
-		return err
+		return fault.New(fault.Environment, "make room there, or make it writable; FLISK_HOME says where it is", "cannot build agent %q: %w", a.Name, err)
 	}
 	end := p.Begin("build " + a.Name)
 	began := time.Now()
