@@ -289,7 +289,9 @@ type vanished struct{ refusing }
 
 func (v vanished) ReadVolume(context.Context, func(string) error) error { return fs.ErrNotExist }
 
-func (v vanished) ReadFiles(context.Context, []string, func(string) error) error { return fs.ErrNotExist }
+func (v vanished) ReadFiles(context.Context, []string, func(string) error) error {
+	return fs.ErrNotExist
+}
 
 // C18: a project whose volume is not there any more had conversations: there is no
 // list without them.
