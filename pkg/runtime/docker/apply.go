@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -163,7 +164,7 @@ func (a *apply) start(ctx context.Context, ref runtime.Ref) (err error) {
 	a.warnDeaf(a.target.agent(ref.Agent), nil)
 	id, err := a.create(ctx, spec)
 	if err == nil {
-		err = a.e.startContainer(ctx, id)
+		err = explained(a.e.startContainer(ctx, id))
 	}
 	if err == nil {
 		a.mu.Lock()
@@ -179,7 +180,11 @@ func (a *apply) create(ctx context.Context, spec containerSpec) (string, error) 
 	for _, w := range warnings {
 		a.d.warn(fmt.Sprintf("container %s: %s", spec.name, w))
 	}
-	return id, err
+	if errors.Is(err, errConflict) {
+		err = fault.New(fault.Environment, "docker rename "+spec.name+" NAME, or docker rm "+spec.name+" if nothing needs it",
+			"a container that is not of this project has the name %q: %w", spec.name, err)
+	}
+	return id, explained(err)
 }
 
 // replicaName is what the container at a place is called.

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,8 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
-
 	"github.com/docker/docker/api/types/registry"
+
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/stack/composefile"
@@ -82,7 +83,11 @@ func (d *Driver) serviceName(service string) string { return d.baseName(service)
 
 func (a *apply) runService(ctx context.Context, w wanted, id string) error {
 	if err := a.e.startContainer(ctx, id); err != nil {
-		return fault.New(fault.KindOf(err), "see compose.override.yaml", "service %s does not start: %w", w.Name, err)
+		err, hint := explained(err), "see compose.override.yaml"
+		if f, ok := errors.AsType[*fault.Fault](err); ok {
+			hint = cmp.Or(f.Hint, hint)
+		}
+		return fault.New(fault.KindOf(err), hint, "service %s does not start: %w", w.Name, err)
 	}
 	for within := time.Now().Add(a.d.o.ReadyTimeout); ; {
 		c, err := a.e.inspectContainer(ctx, id)
