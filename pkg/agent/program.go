@@ -29,7 +29,7 @@ func newProgram[S any](run Func[S]) program {
 		before := stored.State
 		if before != nil {
 			if err := decodeStrict(before, &cp.State); err != nil {
-				return nil, fmt.Errorf("%w; keep what was stored, or give %T an UnmarshalJSON method that reads the old form", err, cp.State)
+				return nil, fmt.Errorf("%T: %w", cp.State, err) // turn.StateMismatch says what to do
 			}
 		} else {
 			var err error

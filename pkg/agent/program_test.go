@@ -184,3 +184,13 @@ func TestRepliesAndStatesThatDoNotEncode(t *testing.T) {
 		}
 	}
 }
+
+// The detail says what does not fit, and leaves the advice to the problem.
+func TestC36_StateThatDoesNotFitIsNamed(t *testing.T) {
+	t.Parallel()
+	run := func(context.Context, *Checkpoint[memory], Input) (Reply, error) { return Reply{}, nil }
+	_, err := execute(t, run, checkpoint.Checkpoint{State: json.RawMessage(`{"renamed":1}`)})
+	if err == nil || !strings.Contains(err.Error(), "agent.memory: ") || !strings.Contains(err.Error(), "renamed") || strings.Contains(err.Error(), "UnmarshalJSON") {
+		t.Errorf("got %v", err)
+	}
+}

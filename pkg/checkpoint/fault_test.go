@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -464,6 +465,46 @@ func TestLostLockWritesNothing(t *testing.T) {
 		}
 		if err := s.Fail("x"); !errors.Is(err, ErrLostLock) {
 			t.Errorf("%s: afterwards: %v", name, err)
+		}
+	}
+}
+
+// othersFS is a volume in which a directory is of another user.
+type othersFS struct {
+	durable.FS
+	dir string
+	uid int
+}
+
+func (f othersFS) Stat(op durable.Op, name string) (durable.Info, error) {
+	info, err := f.FS.Stat(op, name)
+	if name == f.dir {
+		info.UID = f.uid
+	}
+	return info, err
+}
+
+// TestC34_WhatIsMountedWithinTheVolumeIsNamed where that is what cannot be written,
+// and not the volume, which is this process's own.
+func TestC34_WhatIsMountedWithinTheVolumeIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, _, err := InitVolume(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, agentsDir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	other := os.Getuid() + 1
+	_, err := Open(dir, Options{Agent: "bot", wrap: func(inner durable.FS) durable.FS {
+		fsys := durabletest.New(othersFS{inner, agentsDir, other})
+		fsys.Fail(durabletest.Fault{Op: durable.OpReplicaDir, Err: &os.PathError{Op: "mkdirat", Path: agentsDir + "/bot", Err: syscall.EACCES}})
+		return fsys
+	}})
+	mounted := filepath.Join(dir, agentsDir)
+	for _, part := range []string{fmt.Sprintf("%q belongs to uid %d", mounted, other), fmt.Sprintf("chown -R %d %q", os.Getuid(), mounted)} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v lacks %q", err, part)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -108,12 +109,29 @@ func notVolume(root durable.FS, dir string, cause error) error {
 	if !errors.Is(cause, fs.ErrPermission) {
 		return fmt.Errorf("%w: %q: %w", ErrNotVolume, dir, cause)
 	}
-	owner := "somebody else"
-	if info, err := root.Stat(durable.OpProbe, "."); err == nil {
+	owner, at := "somebody else", othersDir(root, cause)
+	if info, err := root.Stat(durable.OpProbe, at); err == nil {
 		owner = fmt.Sprintf("uid %d with mode %04o", info.UID, info.Mode.Perm())
 	}
+	dir = filepath.Join(dir, at)
 	return fmt.Errorf("%w: %q belongs to %s, and this process has uid %d (chown -R %d %q): %w",
 		ErrNotVolume, dir, owner, os.Getuid(), os.Getuid(), dir, cause)
+}
+
+// othersDir is what is not this process's own on the way to what could not be
+// written, the deepest of it: another volume may be mounted within this one. It is
+// the volume itself, ".", where there is nothing of that kind.
+func othersDir(root durable.FS, cause error) string {
+	failed, ok := errors.AsType[*fs.PathError](cause)
+	if !ok || !filepath.IsLocal(failed.Path) {
+		return "."
+	}
+	for at := filepath.Clean(failed.Path); at != "."; at = filepath.Dir(at) {
+		if info, err := root.Stat(durable.OpProbe, at); err == nil && info.UID != os.Getuid() {
+			return at
+		}
+	}
+	return "."
 }
 
 // newUUID returns a random UUID (version 4).

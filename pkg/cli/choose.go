@@ -172,16 +172,25 @@ func (a *app) wayOn(there, here project.Runtime, left lag) string {
 	if left.behind() == 0 {
 		return "go on there:" + onThere + "; or copy them: " + move
 	}
+	which := ""
 	remove := func(on string) string {
 		var commands []string
 		for _, agent := range slices.Sorted(maps.Keys(left.older)) {
-			commands = append(commands, a.command("sessions rm "+strings.Join(left.older[agent], " ")+" --agent "+agent+on))
+			ids := strings.Join(left.older[agent], " ")
+			if n := len(left.older[agent]); n > maxNamed {
+				ids, which = "ID…", "; ID… are those that have fewer turns in "+a.command("sessions list"+onHere)+" than in "+a.command("sessions list"+onThere)
+			}
+			commands = append(commands, a.command("sessions rm "+ids+" --agent "+agent+on))
 		}
 		return strings.Join(commands, " && ")
 	}
 	return fmt.Sprintf("go on there:%s; or take what is there, and lose the older copies here: %s && %s; or keep the older copies, and lose the newer ones: %s",
-		onThere, remove(onHere), move, remove(onThere))
+		onThere, remove(onHere), move, remove(onThere)) + which
 }
+
+// maxNamed is how many sessions of an agent are named in a command to copy. There
+// may be thousands.
+const maxNamed = 10
 
 // remedy is what helps where the runtime of before cannot be asked. An engine that
 // does not answer says to use local processes instead, which is no advice here.

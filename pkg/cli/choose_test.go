@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -140,6 +141,22 @@ func TestC18_TheWayOnWorks(t *testing.T) {
 				t.Errorf("Docker has %v, want %v", turns, c.turns)
 			}
 		})
+	}
+}
+
+// However many sessions are older here, the hint can be read.
+func TestC18_TheWayOnOfManySessions(t *testing.T) {
+	t.Parallel()
+	var older, newer []string
+	for i := range 40 {
+		older, newer = append(older, fmt.Sprintf("session-%d .", i)), append(newer, fmt.Sprintf("session-%d ..", i))
+	}
+	got := run{environ: []string{"FLISK_HOME=" + ranOn(t, "process")}, engine: true, driverOn: map[project.Runtime]runtime.Driver{
+		"process": observing(volumeWith(t, newer...)), "docker": observing(volumeWith(t, older...)),
+	}}.do(t, "up", "-C", projectDir(t, false), "--runtime", "docker")
+	if got.code != 3 || strings.Contains(got.err, "session-") || !strings.Contains(got.err, "sessions rm ID… --agent bot --runtime docker") ||
+		!strings.Contains(got.err, "ID… are those that have fewer turns in ") {
+		t.Errorf("got %+v", got)
 	}
 }
 

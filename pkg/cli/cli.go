@@ -55,6 +55,7 @@ type app struct {
 	streams *console.Streams
 	environ []string
 	global  globals
+	looks   bool // the command is about what there is: on another runtime it would be about nothing
 
 	// newDriver makes the driver of a project on a runtime; closing force ends a
 	// wait for a drain.

@@ -284,6 +284,41 @@ func TestC18_StatusSaysWhatUpRefuses(t *testing.T) {
 	}
 }
 
+// vanished is a driver whose volume was removed by somebody.
+type vanished struct{ refusing }
+
+func (v vanished) ReadVolume(context.Context, func(string) error) error { return fs.ErrNotExist }
+
+func (v vanished) ReadFiles(context.Context, []string, func(string) error) error {
+	return fs.ErrNotExist
+}
+
+// C18: a project whose volume is not there any more had conversations: there is no
+// list without them.
+func TestC18_NoListOfAVolumeThatIsGone(t *testing.T) {
+	t.Parallel()
+	d := vanished{refusing{onDocker(t, runtime.Observed{}), fault.New(fault.Environment, "put it back", "the volume is gone")}}
+	for _, args := range [][]string{{"sessions", "list"}, {"sessions", "list", "--json"}, {"sessions", "show", "s1"}} {
+		got := run{driver: d}.do(t, append(args, "-C", projectDir(t, false), "--runtime", "docker")...)
+		if got.code != 3 || got.out != "" || !strings.Contains(got.err, "the volume is gone") || !strings.Contains(got.err, "put it back") {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+	d.why = nil // there was none yet
+	if got := (run{driver: d}).do(t, "sessions", "list", "-C", projectDir(t, false), "--runtime", "docker"); got.code != 0 || !strings.Contains(got.err, "there is no conversation yet") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// An import that could not even ask where the volume is names none.
+func TestImportedIntoNothing(t *testing.T) {
+	t.Parallel()
+	err := (&opened{}).notImported("", checkpoint.ImportReport{}, errors.New("no engine"))
+	if text := asFault(err).Message; text != "nothing was imported: no engine" {
+		t.Errorf("%q", text)
+	}
+}
+
 // checking is a driver that is asked about the volume.
 type checking struct {
 	containers

@@ -10,6 +10,7 @@ import (
 	"github.com/flisk-go/flisk/pkg/console"
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/runtime/docker"
 )
 
 // exitStatus is the table of exit codes, as --help shows it.
@@ -58,6 +59,10 @@ type ErrorBody struct {
 // report prints an error and returns the exit code that it means.
 func (a *app) report(err error, asJSON bool) int {
 	f := asFault(err)
+	if hint, ok := strings.CutSuffix(f.Hint, ", or "+docker.OtherRuntime); ok && a.looks {
+		with := *f
+		with.Hint, f = hint, &with // what runs there is not anywhere else
+	}
 	if f.Message == "" { // an end that everybody expects
 		return int(f.Kind)
 	}

@@ -120,6 +120,9 @@ func (o *opened) notImported(volume string, report checkpoint.ImportReport, err 
 		if why, ok := errors.AsType[*fault.Fault](err); ok {
 			hint = why.Hint
 		}
+		if volume == "" { // nothing could be asked where it is
+			return fault.New(storeKind(err), hint, "nothing was imported: %w", err)
+		}
 		return fault.New(storeKind(err), hint, "nothing was imported into %q: %w", volume, err)
 	}
 	f := fault.New(storeKind(err), "the same command with --skip-existing imports the others",
@@ -192,6 +195,10 @@ func (a *app) importSource(ctx context.Context, name string) (from io.ReaderAt, 
 	patient := console.Patient(ctx, in)
 	defer patient.Close()
 	size, err = io.Copy(copied, patient)
+	if err == nil && size == 0 && name == "-" {
+		_ = copied.Close()
+		return nil, 0, nil, fault.New(fault.Usage, "look at what the command before the | says", "nothing came on standard input, and nothing was imported")
+	}
 	if err != nil {
 		_ = copied.Close()
 		if ctx.Err() != nil {

@@ -12,7 +12,9 @@ import (
 	"testing"
 
 	"github.com/flisk-go/flisk/pkg/checkpoint"
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/docker"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
@@ -190,6 +192,50 @@ func TestConfirm(t *testing.T) {
 		n, err := checkpoint.CountSessions(observed.Place)
 		if want := map[bool]int{true: 1, false: 3}[removed]; err != nil || n != want {
 			t.Errorf("%q: %d sessions are left (%v), want %d", answer, n, err, want)
+		}
+	}
+}
+
+// Another runtime is a way out for what starts something, and for nothing else.
+func TestHintOfAnEngineThatIsAway(t *testing.T) {
+	t.Parallel()
+	away := fault.New(fault.Environment, "start Docker, or "+docker.OtherRuntime, "cannot reach the Docker engine")
+	dir := projectDir(t, false)
+	d := &fakeDriver{observe: func() (runtime.Observed, error) { return runtime.Observed{}, away }}
+	d.up = func(context.Context, runtime.Progress) (runtime.Report, error) { return runtime.Report{}, away }
+	for command, want := range map[string]string{
+		"up": "hint: start Docker, or use --runtime process\n", "turn": "hint: start Docker\n", "chat": "hint: start Docker\n", "down": "hint: start Docker\n",
+	} {
+		args := []string{command, "-C", dir, "--runtime", "docker"}
+		if command == "turn" {
+			args = append(args, "hello")
+		}
+		d.down = d.up
+		if got := (run{driver: d}).do(t, args...); got.code != 3 || !strings.HasSuffix(got.err, want) {
+			t.Errorf("%s: %+v", command, got)
+		}
+	}
+}
+
+// What was probably meant, and what to do next.
+func TestSmallHints(t *testing.T) {
+	t.Parallel()
+	dir := projectDir(t, false)
+	edited := projectDir(t, false)
+	if err := os.WriteFile(filepath.Join(edited, "compose.yaml"), []byte("services: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"hlep"}, `did you mean "flisk help"?`},
+		{[]string{"verify", "continuity", "-C", dir}, "hint: name it with --run: flisk -C " + dir + " verify --run continuity"},
+		{[]string{"sessions", "import", "-", "-C", dir}, "nothing came on standard input"},
+		{[]string{"up", "-C", edited}, "remove or rename the file; then flisk up"},
+	} {
+		if got := (run{driver: observing(runtime.Observed{})}).do(t, c.args...); got.code == 0 || !strings.Contains(got.err, c.says) {
+			t.Errorf("%q: %+v, want %q", c.args, got, c.says)
 		}
 	}
 }

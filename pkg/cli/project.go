@@ -48,6 +48,7 @@ func (a *app) open(ctx context.Context, force <-chan struct{}) (*opened, error) 
 // and what is on disk do not depend on what flisk.yaml says now, so a mistake in
 // it is one line of warning.
 func (a *app) look(ctx context.Context, force <-chan struct{}) (*opened, error) {
+	a.looks = true
 	p, warnings, err := project.Load(a.dir())
 	partly := false
 	if problems, ok := errors.AsType[project.Problems](err); ok {

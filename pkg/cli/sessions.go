@@ -123,7 +123,8 @@ type sessionVolume struct {
 }
 
 // withVolume calls look with the project's volume. One that is not there yet knows
-// no agents.
+// no agents; one that is not there any more is the fault that Up would refuse it
+// with.
 func (o *opened) withVolume(ctx context.Context, look func(sessionVolume) error) error {
 	return o.withFiles(ctx, nil, look)
 }
@@ -151,6 +152,11 @@ func (o *opened) withFiles(ctx context.Context, files []string, look func(sessio
 		return look(v)
 	}
 	if err := o.atVolume(ctx, observed.Place, files, at); looked || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// One that is gone has no conversations, and the project had some.
+	refused, err := o.checkVolume(ctx)
+	if err = cmp.Or(refused, err); err != nil {
 		return err
 	}
 	return look(sessionVolume{name: observed.Volume})

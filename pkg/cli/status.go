@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -130,7 +131,7 @@ func (a *app) printStatus(o *opened, observed runtime.Observed, engine *EngineJS
 	fields = append(fields, engine.fields()...)
 	fields = append(fields,
 		console.Field{Label: "volume", Value: console.Cell{Text: a.volumeLine(volume)}},
-		console.Field{Label: "in", Value: console.Cell{Text: volume.Place, Style: console.Quiet}, Shrink: console.Middle},
+		console.Field{Label: "in", Value: console.Cell{Text: strings.Replace(volume.Place, " "+volume.Name, "", 1), Style: console.Quiet}, Shrink: console.Middle},
 	)
 	if observed.Running && observed.Dir != "" && observed.Dir != o.project.Dir {
 		fields = append(fields, console.Field{Label: "runs from", Value: console.Cell{Text: observed.Dir, Style: console.Warn}, Shrink: console.Middle})

@@ -57,6 +57,9 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 			return fault.New(fault.Usage, fmt.Sprintf("did you mean %q?", c.CommandPath()), "there is no command %q", cmd.CommandPath()+" "+name)
 		}
 	}
+	if !cmd.HasParent() {
+		known = append(known, "help") // cobra makes it, and is asked for it otherwise
+	}
 	hint := "see " + cmd.CommandPath() + " --help"
 	if near := fault.Nearest(name, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near)

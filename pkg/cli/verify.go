@@ -74,7 +74,13 @@ func newVerify(a *app) *cobra.Command {
 			"flisk verify --run crash --run drain", "only these two",
 			"flisk verify --yes --junit report"+source.ReportSuffix, "for a CI system; a file of this name does not count as code",
 		),
-		Args: positional(0),
+		Args: func(cmd *cobra.Command, args []string) error {
+			isCheck := func(name string) bool { _, err := verify.Select([]string{name}); return err == nil }
+			if len(args) > 0 && isCheck(args[0]) {
+				return fault.New(fault.Usage, "name it with --run: "+a.command("verify --run "+args[0]), "%q is a check, and takes no argument", "flisk verify")
+			}
+			return positional(0)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, err := verify.Select(o.only)
 			if err != nil {

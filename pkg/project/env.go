@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/compose-spec/compose-go/v2/dotenv"
 
@@ -18,7 +19,7 @@ import (
 // LoadEnv reads env files and returns their variables as "NAME=value", sorted;
 // a later file wins. A file that does not exist is skipped. Values arrive as
 // written: quotes are taken off and comments left out, and "$" is a character
-// like any other. A name without "=" takes its value from the environment of
+// like any other; what is not UTF-8 would not arrive, and is an error. A name without "=" takes its value from the environment of
 // this process, and is left out when it has none. What is not a regular file, or
 // is larger than 1 MiB, is an error.
 //
@@ -36,7 +37,7 @@ func LoadEnv(paths []string) ([]string, error) {
 		}
 		vars, err := parseEnv(data)
 		if err != nil {
-			return nil, fault.New(fault.Usage, "write one NAME=value a line; a value of several lines needs quotes",
+			return nil, fault.New(fault.Usage, "write one NAME=value a line, in UTF-8; a value of several lines needs quotes",
 				"cannot read env file %q: %w", path, err)
 		}
 		maps.Copy(all, vars)
@@ -86,6 +87,11 @@ func parseEnv(data []byte) (map[string]string, error) {
 	if bytes.IndexByte(data, 0) >= 0 {
 		return nil, errors.New("it is not text")
 	}
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		if !utf8.Valid(line) {
+			return nil, fmt.Errorf("line %d is not UTF-8, and would not arrive as it is", i+1)
+		}
+	}
 	// The parser expands "$". It is hidden behind a byte that cannot be in the
 	// data: it would have been an error just now.
 	const dollar = "\x00"
@@ -108,6 +114,8 @@ func parseEnv(data []byte) (map[string]string, error) {
 			return nil, errors.New("it has a value without a name")
 		case reserved(name):
 			return nil, fmt.Errorf("%s is set by flisk itself", name)
+		case !utf8.ValidString(value): // of the environment
+			return nil, fmt.Errorf("the value of %s in the environment is not UTF-8, and would not arrive as it is", name)
 		}
 		vars[name] = strings.ReplaceAll(value, dollar, "$")
 	}

@@ -73,6 +73,7 @@ func TestEnvErrorsShowNoSecret(t *testing.T) {
 		"no name":        {"=s3cret", "a value without a name"},
 		"dollar in name": {"s3cret$x=1", "line "},
 		"nul":            {"A=s3cret\x00", "it is not text"},
+		"latin-1":        {"A=1\n# Größe\nB=s3cret \xe4\n", "line 3 is not UTF-8"},
 		"reserved":       {"FLISK_DATA=s3cret", "FLISK_DATA is set by flisk itself"},
 	} {
 		env, err := LoadEnv([]string{envFile(t, c.content)})
@@ -132,5 +133,14 @@ QUOTED="it's $5"
 	}
 	if _, err := Expanded([]string{envFile(t, "A B C")}); err == nil {
 		t.Error("no error for what is not NAME=value")
+	}
+}
+
+// TestInheritedValueIsText: a value of the environment arrives as it is, or not at all.
+func TestInheritedValueIsText(t *testing.T) {
+	t.Setenv("INHERITED", "s3cret \xe4")
+	_, err := LoadEnv([]string{envFile(t, "A=1\nINHERITED\n")})
+	if f := usage(t, err); !strings.Contains(f.Message, "the value of INHERITED in the environment is not UTF-8") || strings.Contains(f.Message, "s3cret") {
+		t.Errorf("%q", f.Message)
 	}
 }

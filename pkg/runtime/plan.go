@@ -44,6 +44,7 @@ const (
 	Pull         Action = "pull"          // get the image of Service, which is missing: nothing is stopped before it is there
 	StartService Action = "start service" // and wait until it runs, or is healthy where it can say so
 	StopService  Action = "stop service"  // and remove what it ran in; its volumes stay
+	Mend         Action = "mend"          // what runs and cannot do its work: a generation of Replica, or Service, which may be the gateway's
 	StartGateway Action = "start gateway" // and whatever keeps replicas alive
 	Start        Action = "start"         // a generation of Replica; nothing is sent to it yet
 	Await        Action = "await"         // until that generation is ready; its exit ends the plan
@@ -57,10 +58,10 @@ const (
 // Step is one thing to do and why.
 type Step struct {
 	Do         Action
-	Agent      string // for Build, Start, Await, Confirm and Stop
-	Service    string // for Pull, StartService and StopService
-	Replica    string // for Start, Await and Stop: its name
-	Generation int    // for Start, Await and Stop
+	Agent      string // for Build, Start, Await, Confirm, Stop and Mend
+	Service    string // for Pull, StartService, StopService and Mend
+	Replica    string // for Start, Await, Stop and Mend: its name
+	Generation int    // for Start, Await, Stop and Mend
 	Serve      []Ref  // for Switch
 	Cause      string // in words
 }

@@ -13,7 +13,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -64,7 +66,7 @@ func Build(ctx context.Context, o Options) error {
 	// with it, and is on the volume of the program: /tmp may be small.
 	work := temporary + ".tmp"
 	if err := os.Mkdir(work, 0o700); err != nil {
-		return fault.New(fault.Failed, "", "cannot make a directory for the build: %w", err)
+		return fault.New(fault.Environment, writableHint, "cannot make a directory for the build: %w", err)
 	}
 	defer removeAll(work)
 	args := []string{"build", "-trimpath", "-buildvcs=false", "-o", temporary}
@@ -78,10 +80,13 @@ func Build(ctx context.Context, o Options) error {
 		return err
 	}
 	if err := os.Rename(temporary, o.Out); err != nil {
-		return fault.New(fault.Failed, "", "cannot put the program in place: %w", err)
+		return fault.New(fault.Environment, writableHint, "cannot put the program in place: %w", err)
 	}
 	return nil
 }
+
+// writableHint is for a directory of flisk's own that cannot be written to.
+const writableHint = "make room there, or make it writable; FLISK_HOME says where it is"
 
 // maxDetail bounds what is kept of the go command's output.
 const maxDetail = 64 << 10
@@ -104,6 +109,10 @@ func run(ctx context.Context, cmd *exec.Cmd, o Options) error {
 	f.Err = err
 	if f.Detail = strings.TrimRight(printed.String(), "\n"); f.Detail == "" {
 		f.Detail = err.Error()
+	}
+	// The go command says so of its own files, of which none is the agent's.
+	if said := []string{syscall.ENOSPC.Error(), syscall.EROFS.Error(), syscall.EDQUOT.Error()}; slices.ContainsFunc(said, func(text string) bool { return strings.Contains(f.Detail, text) }) {
+		f.Kind, f.Message, f.Hint = fault.Environment, fmt.Sprintf("the build of the agent in %q cannot write its files", o.Dir), writableHint+", or GOCACHE"
 	}
 	if len(f.Detail) > maxDetail {
 		f.Detail = f.Detail[:maxDetail] + "\n…"

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
 
@@ -70,18 +71,25 @@ func flock(f *os.File) error {
 // wait.
 func Project(ctx context.Context, path string, p runtime.Progress) (release func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
+		return nil, noLock(err)
 	}
 	f, err := File(path)
 	if errors.Is(err, ErrLocked) {
 		end := p.Begin("wait for another flisk command on this project")
 		f, err = Wait(ctx, File, path)
 		end("", err)
+		if ctx.Err() != nil {
+			return nil, err
+		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, noLock(err)
 	}
 	return func() { _ = f.Close() }, nil // closing is what unlocks; there is nothing to lose
+}
+
+func noLock(err error) error {
+	return fault.New(fault.Environment, "make room there, or make it writable; FLISK_HOME says where it is", "cannot keep others from changing the project meanwhile: %w", err)
 }
 
 // Wait polls: a flock that blocks cannot be given up when ctx ends, and the

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -31,6 +32,9 @@ func Listen(g stack.Gateway) (net.Listener, error) {
 		if holder == "" {
 			stop = fmt.Sprintf("find out who has it (lsof -i :%d, perhaps as root), or ", g.Port)
 		}
+		if strings.Contains(holder, engineProxy) {
+			holder, stop = " by a container", fmt.Sprintf("stop that (docker ps --filter publish=%d shows it), or ", g.Port)
+		}
 		f := fault.New(fault.Environment, stop+OtherPort, "port %d is in use%s", g.Port, holder)
 		f.Err = err
 		return nil, f
@@ -41,6 +45,9 @@ func Listen(g stack.Gateway) (net.Listener, error) {
 	}
 	return ln, nil
 }
+
+// engineProxy is the program with which a Docker engine listens for a container.
+const engineProxy = "docker-proxy"
 
 // byHolder is " by process 4711 (nc -lk 8080)", or "" when that is not known.
 func byHolder(port int) string {

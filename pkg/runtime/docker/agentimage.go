@@ -65,7 +65,7 @@ func (a *apply) buildProgram(ctx context.Context, w wantedAgent) (wantedAgent, e
 		return w, errNotHere
 	}
 	if err := os.MkdirAll(filepath.Dir(w.program), userOnly); err != nil {
-		return w, err
+		return w, fault.New(fault.Environment, homeHint, "cannot build agent %q: %w", w.Agent.Name, err)
 	}
 	// Under a name that nobody looks for, until it is known to be the right program.
 	o := toolchain.Options{Dir: w.Dir, Root: a.d.o.Stack.Dir, Out: w.program + ".new", GOOS: "linux", GOARCH: a.e.facts.Arch}
@@ -189,9 +189,14 @@ func (a *apply) buildImage(ctx context.Context, w wantedAgent) (wantedAgent, err
 	}
 	build := a.dockerfile(w.Service)
 	build.labels, build.unnamed = a.imageLabels(w), true
-	var err error
-	build.logins, err = a.d.logins().everywhere(ctx)
-	a.d.warnLogin(err)
+	l, err := a.d.logins(ctx)
+	if err == nil {
+		build.logins, err = l.everywhere(ctx)
+		err = a.d.warnLogin(ctx, err)
+	}
+	if err != nil {
+		return w, err
+	}
 	id, stages, err := a.e.buildDockerfile(ctx, build, a.p.Output())
 	a.d.keepStages(ctx, a.e, w.Image, stages, err == nil)
 	if err != nil {

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -137,6 +138,8 @@ func (a *apply) step(ctx context.Context, s runtime.Step) error {
 		return a.startService(ctx, a.target.service(s.Service))
 	case runtime.StopService:
 		return a.stopService(ctx, s.Service)
+	case runtime.Mend:
+		return a.mend(ctx, s)
 	case runtime.StartGateway:
 		return a.startGateway(ctx)
 	case runtime.SwapGateway:
@@ -171,7 +174,7 @@ func (a *apply) start(ctx context.Context, ref runtime.Ref) (err error) {
 	a.warnDeaf(*a.target.agent(ref.Agent), nil)
 	id, err := a.create(ctx, spec)
 	if err == nil {
-		err = a.e.startContainer(ctx, id)
+		err = explained(a.e.startContainer(ctx, id))
 	}
 	if err == nil {
 		a.mu.Lock()
@@ -187,7 +190,11 @@ func (a *apply) create(ctx context.Context, spec containerSpec) (string, error) 
 	for _, w := range warnings {
 		a.d.warn(fmt.Sprintf("container %s: %s", spec.name, w))
 	}
-	return id, err
+	if errors.Is(err, errConflict) {
+		err = fault.New(fault.Environment, "docker rename "+spec.name+" NAME, or docker rm "+spec.name+" if nothing needs it",
+			"a container that is not of this project has the name %q: %w", spec.name, err)
+	}
+	return id, explained(err)
 }
 
 // replicaName is what the container at a place is called.
@@ -374,7 +381,7 @@ func (a *apply) finish(ctx context.Context, changed bool) error {
 		}
 		for _, c := range l.agents {
 			if l.live.serves(c.Ref) {
-				if err := a.d.remember(ctx, l, a.volume, c.ID); err != nil {
+				if err := a.d.remember(ctx, l, a.volume, a.target.volumes, c.ID); err != nil {
 					return err
 				}
 				break

@@ -105,12 +105,18 @@ func (e *engine) pullMissing(ctx context.Context, ref string, who registry.AuthC
 	return true, nil
 }
 
-// advised adds to a pull that was denied how to be let in. Registries say of a
+// advised adds to a pull that failed what to look at, and to one that was denied how
+// to be let in. Registries say of a
 // private image, and of one that is not there, the same.
 func advised(err error, ref string) error {
 	f, ok := errors.AsType[*fault.Fault](err)
-	if !ok || f.Hint != "" || !strings.Contains(err.Error(), "denied") && !strings.Contains(err.Error(), "unauthorized") {
+	if !ok || f.Hint != "" {
 		return err
+	}
+	if !strings.Contains(err.Error(), "denied") && !strings.Contains(err.Error(), "unauthorized") {
+		with := *f
+		with.Hint = fmt.Sprintf("look at its name and at the network (docker pull %s); without a network: docker load an image of that name", ref)
+		return &with
 	}
 	login := "docker login"
 	if named, err := reference.ParseNormalizedNamed(ref); err == nil && reference.Domain(named) != "docker.io" {

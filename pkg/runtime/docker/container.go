@@ -262,6 +262,19 @@ func (e *engine) discard(ctx context.Context, id string) error {
 	return e.removeContainer(ctx, id)
 }
 
+// unpauseContainer lets a container go on.
+func (e *engine) unpauseContainer(ctx context.Context, id string) error {
+	ctx, cancel, err := change(ctx, changeBudget)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if err := e.api.ContainerUnpause(ctx, id); err != nil {
+		return e.failed("unpause the container "+e.called(id), err)
+	}
+	return nil
+}
+
 func (e *engine) renameContainer(ctx context.Context, id, name string) error {
 	ctx, cancel, err := change(ctx, changeBudget)
 	if err != nil {

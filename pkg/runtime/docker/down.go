@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
@@ -66,16 +67,21 @@ func (d *Driver) sayEnding(l look) {
 }
 
 // removeNetwork removes the project's network, unless somebody else's container is
-// on it.
+// on it, or is set to use it and has stopped: it could not be started again.
 func (d *Driver) removeNetwork(ctx context.Context, e *engine, id, name string) (gone bool, err error) {
-	n, err := e.inspectNetwork(ctx, id)
-	switch {
-	case errors.Is(err, errNotFound):
+	_, err = e.inspectNetwork(ctx, id)
+	if errors.Is(err, errNotFound) {
 		return false, nil
-	case err != nil:
+	}
+	var users []string
+	if err == nil {
+		users, err = e.networkUsers(ctx, id, name)
+	}
+	if err != nil {
 		return false, err
-	case len(n.Containers) > 0:
-		d.warn(fmt.Sprintf("the network %q stays: a container that is not of the project is on it", name))
+	}
+	if len(users) > 0 {
+		d.warn(fmt.Sprintf("the network %q stays: it is used by what is not of the project: container %s", name, strings.Join(users, ", ")))
 		return false, nil
 	}
 	return true, e.removeNetwork(ctx, id)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"strings"
 	"testing"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -121,4 +122,57 @@ func TestSuite(t *testing.T) {
 		t.Parallel()
 		runtimetest.Suite(t, realPlace)
 	})
+}
+
+// onFake is a project on a fake engine.
+func onFake(t *testing.T, o dockertest.Options) (*runtimetest.Project, *dockertest.Engine) {
+	t.Helper()
+	place, fake := fakePlace(t, o)
+	return runtimetest.NewProject(t, place), fake
+}
+
+// both runs a test on the fake engine, and on the real one.
+func both(t *testing.T, test func(t *testing.T, p *runtimetest.Project)) {
+	t.Run("fake", func(t *testing.T) {
+		t.Parallel()
+		p, _ := onFake(t, dockertest.Options{})
+		test(t, p)
+	})
+	t.Run("real", func(t *testing.T) {
+		t.Parallel()
+		test(t, runtimetest.NewProject(t, realPlace(t)))
+	})
+}
+
+// driverOf is the project's driver with all its methods.
+func driverOf(p *runtimetest.Project) *Driver { return p.Driver().(*Driver) }
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustEngine(t *testing.T, p *runtimetest.Project) *engine {
+	t.Helper()
+	e, err := driverOf(p).connected(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// atStep does something when a step begins.
+type atStep struct {
+	runtime.Progress
+	step string
+	do   func()
+}
+
+func (a *atStep) Begin(step string) func(string, error) {
+	if step == a.step || strings.HasPrefix(step, a.step+"-") {
+		a.do()
+	}
+	return a.Progress.Begin(step)
 }

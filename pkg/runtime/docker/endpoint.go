@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/flisk-go/flisk/pkg/fault"
@@ -112,7 +113,7 @@ func firstSocket(s Surroundings, system sockets) (Endpoint, error) {
 			return Endpoint{Host: "unix://" + path, Why: "the first socket found"}, nil
 		}
 	}
-	return Endpoint{}, fault.New(fault.Environment, "start Docker, or use --runtime process",
+	return Endpoint{}, fault.New(fault.Environment, "start Docker, or "+OtherRuntime,
 		"there is no Docker engine: DOCKER_HOST and the docker context name none, and none of %s is a socket", strings.Join(places, ", "))
 }
 
@@ -181,6 +182,7 @@ func contextEndpoint(config, name string) (Endpoint, error) {
 
 // local refuses what is not an engine on this machine.
 func (e Endpoint) local() (Endpoint, error) {
+	written := e.Host
 	if !strings.Contains(e.Host, "://") {
 		e.Host = "tcp://" + e.Host
 	}
@@ -195,9 +197,24 @@ func (e Endpoint) local() (Endpoint, error) {
 		return e, nil
 	case u.Scheme == "unix":
 		return Endpoint{}, fault.New(fault.Usage, "", "the engine's address %q (%s) has no absolute path", e.Host, e.Why)
+	case !slices.Contains(remoteSchemes, u.Scheme) || u.Host == "" || written != e.Host && u.Port() == "":
+		return Endpoint{}, fault.New(fault.Usage, "write unix:///PATH, or tcp://127.0.0.1:PORT; or use --runtime process",
+			"the engine's address %q (%s) is none that flisk can use", withoutPassword(u, written), e.Why)
 	}
 	return Endpoint{}, fault.New(fault.Usage, "use an engine on this machine, or --runtime process",
 		"the Docker engine at %q (%s) is a remote one, and flisk runs stacks on this machine only", u.Redacted(), e.Why)
+}
+
+// remoteSchemes are those of addresses that may be another machine's.
+var remoteSchemes = []string{"tcp", "http", "https", "ssh"}
+
+// withoutPassword is an address as it was written, unless somebody's password is in
+// it.
+func withoutPassword(u *url.URL, written string) string {
+	if u.User != nil {
+		return u.Redacted()
+	}
+	return written
 }
 
 func loopback(host string) bool {

@@ -101,7 +101,7 @@ func (e *engine) meet(ctx context.Context) error {
 	}
 	e.api.NegotiateAPIVersionPing(ping)
 	if ping.APIVersion != "" && versions.LessThan(ping.APIVersion, minAPI) {
-		return fault.New(fault.Environment, "update Docker to 20.10 or newer, or use --runtime process",
+		return fault.New(fault.Environment, "update Docker to 20.10 or newer, or "+OtherRuntime,
 			"the Docker engine at %q speaks API %s, and flisk needs %s", e.endpoint.Host, ping.APIVersion, minAPI)
 	}
 	version, err := e.api.ServerVersion(ctx)
@@ -119,7 +119,7 @@ func (e *engine) meet(ctx context.Context) error {
 		CPUs: info.NCPU, Memory: info.MemTotal, Security: securityNames(info.SecurityOptions),
 	}
 	if e.facts.OS != "linux" {
-		return fault.New(fault.Environment, "switch it to Linux containers, or use --runtime process",
+		return fault.New(fault.Environment, "switch it to Linux containers, or "+OtherRuntime,
 			"the Docker engine at %q runs %s containers, and flisk needs linux ones", e.endpoint.Host, e.facts.OS)
 	}
 	return nil
@@ -150,6 +150,10 @@ func change(ctx context.Context, budget time.Duration) (context.Context, context
 	return ctx, cancel, nil
 }
 
+// OtherRuntime ends the hints of an engine that cannot be used, where something is
+// to be started.
+const OtherRuntime = "use --runtime process"
+
 // unreachable is the fault of an engine that cannot be spoken with at all.
 func (e *engine) unreachable(err error) error {
 	err = readable(err)
@@ -158,23 +162,23 @@ func (e *engine) unreachable(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		return fault.New(fault.Environment, "restart Docker, or use --runtime process", "the Docker engine at %s does not answer: %w", where, err)
+		return fault.New(fault.Environment, "restart Docker, or "+OtherRuntime, "the Docker engine at %s does not answer: %w", where, err)
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EACCES):
-		return fault.New(fault.Environment, "add yourself to the group of the socket (often \"docker\") and log in again, or use --runtime process",
+		return fault.New(fault.Environment, "add yourself to the group of the socket (often \"docker\") and log in again, or "+OtherRuntime,
 			"you may not use the Docker engine at %s: %w", where, err)
 	case errdefs.IsInvalidArgument(err):
-		hint := "update flisk, or use --runtime process"
+		hint := "update flisk, or " + OtherRuntime
 		if len(e.warnings) > 0 {
 			hint = "unset DOCKER_API_VERSION"
 		}
 		return fault.New(fault.Environment, hint, "the Docker engine at %s refuses the conversation: %w", where, err)
 	}
 	if !client.IsErrConnectionFailed(err) {
-		return fault.New(fault.Environment, "look at the engine's log, or use --runtime process", "the Docker engine at %s does not answer as it should: %w", where, err)
+		return fault.New(fault.Environment, "look at the engine's log, or "+OtherRuntime, "the Docker engine at %s does not answer as it should: %w", where, err)
 	}
-	hint := "start Docker, or use --runtime process"
+	hint := "start Docker, or " + OtherRuntime
 	if e.endpoint.Why == fromEnvironment {
-		hint = "unset DOCKER_HOST, start the engine that it names, or use --runtime process"
+		hint = "unset DOCKER_HOST, start the engine that it names, or " + OtherRuntime
 	}
 	return fault.New(fault.Environment, hint, "cannot reach the Docker engine at %s: %w", where, err)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -22,11 +23,12 @@ import (
 func (d *Driver) Examine(ctx context.Context) []runtime.Finding {
 	e, err := d.connected(ctx)
 	if err != nil {
-		return []runtime.Finding{blocking("engine", err), d.examineCompose(ctx), d.examineEnv()}
+		return []runtime.Finding{blocking("engine", err), d.examineHome(), d.examineCompose(ctx), d.examineEnv()}
 	}
 	out := []runtime.Finding{
 		fine("engine", "Docker %s (API %s) at %s: %s", e.facts.Version, e.facts.API, e.endpoint.Host, e.endpoint.Why),
 	}
+	out = append(out, d.examineHome())
 	for _, w := range e.warnings {
 		out = append(out, runtime.Finding{Subject: "engine", Level: runtime.Doubtful, Text: w})
 	}
@@ -35,7 +37,7 @@ func (d *Driver) Examine(ctx context.Context) []runtime.Finding {
 		return append(out, blocking("containers", err))
 	}
 	return append(out,
-		d.examineContainers(l), d.examinePort(l), d.examineImage(ctx, e), d.examineCompose(ctx), d.examineEnv(),
+		d.examineContainers(l), d.examinePort(ctx, l), d.examineImage(ctx, e), d.examineCompose(ctx), d.examineEnv(),
 		d.examineVolume(ctx, l), d.examineSpace(e))
 }
 
@@ -78,7 +80,7 @@ func (d *Driver) examineContainers(l look) runtime.Finding {
 	return fine(subject, "nothing of the project runs, and nothing is left behind")
 }
 
-func (d *Driver) examinePort(l look) runtime.Finding {
+func (d *Driver) examinePort(ctx context.Context, l look) runtime.Finding {
 	const subject = "port"
 	on, err := d.onItsPort(l)
 	if err != nil {
@@ -89,7 +91,7 @@ func (d *Driver) examinePort(l look) runtime.Finding {
 	}
 	ln, err := claim.Listen(on.o.Stack.Gateway)
 	if err != nil {
-		return blocking(subject, err)
+		return blocking(subject, on.nameContainer(ctx, l.e, err))
 	}
 	_ = ln.Close() // it was only a question
 	return fine(subject, "%d is free", on.o.Stack.Gateway.Port)
@@ -162,6 +164,35 @@ func (d *Driver) examineVolume(ctx context.Context, l look) runtime.Finding {
 		return fine(subject, "%s, which no flisk up has used yet", d.o.Stack.Volume.Name)
 	}
 	return fine(subject, "%s, made by the first flisk up", d.o.Stack.Volume.Name)
+}
+
+// homeHint is for a directory of flisk's own that cannot be written to.
+const homeHint = "make room there, or make it writable; FLISK_HOME says where it is"
+
+// examineHome asks whether FLISK_HOME, or where it would be made, can be written
+// to.
+func (d *Driver) examineHome() runtime.Finding {
+	const subject = "FLISK_HOME"
+	dir := d.o.Home
+	for {
+		err := unix.Access(dir, unix.W_OK|unix.X_OK)
+		if parent := filepath.Dir(dir); errors.Is(err, fs.ErrNotExist) && parent != dir {
+			dir = parent
+			continue
+		}
+		if info, statErr := os.Stat(dir); err == nil && statErr == nil && !info.IsDir() {
+			err = unix.ENOTDIR
+		}
+		if err != nil {
+			return blocking(subject, fault.New(fault.Environment, homeHint, "cannot write to %q: %w", dir, err))
+		}
+		break
+	}
+	var at unix.Statfs_t
+	if err := unix.Statfs(dir, &at); err == nil && uint64(at.Bavail)*uint64(at.Bsize) < noBytes {
+		return runtime.Finding{Subject: subject, Level: runtime.Blocking, Text: fmt.Sprintf("%s has less than %d MiB of room", d.o.Home, noBytes/bytesPerMiB), Hint: homeHint}
+	}
+	return fine(subject, "%s can be written to", d.o.Home)
 }
 
 // Free disk space, in bytes, that a finding is made of.

@@ -119,12 +119,12 @@ func (a *apply) startOnPort(ctx context.Context, id string) error {
 	}
 	ln, holder := claim.Listen(a.d.o.Stack.Gateway)
 	if holder != nil {
-		return holder
+		return a.d.nameContainer(ctx, a.e, holder)
 	}
 	// The engine forwards it without a listener that could be seen here.
 	_ = ln.Close() // it was only a question
-	return fault.New(fault.Environment, "stop that (docker ps shows its container), or "+claim.OtherPort,
-		"port %d is in use: %w", a.d.o.Stack.Gateway.Port, err)
+	return a.d.nameContainer(ctx, a.e, fault.New(fault.Environment, "stop that (docker ps shows its container), or "+claim.OtherPort,
+		"port %d is in use: %w", a.d.o.Stack.Gateway.Port, err))
 }
 
 // writeStatic puts down what the gateway starts with, and keeps what was there.

@@ -82,12 +82,18 @@ func (c seen) volumeAt(at string) string {
 }
 
 // nameless are the volumes without a name that services have, by service and
-// place, and those that they had.
-func (l look) nameless(known memory.Volume) map[string]string {
+// place, and those that they had. One that the Compose file declares is not among
+// them: what is declared external is somebody's, whatever it is called.
+func (l look) nameless(known memory.Volume, volumes map[string]declared) map[string]string {
 	found := maps.Clone(known.Nameless)
+	isDeclared := map[string]bool{}
+	for _, v := range volumes {
+		isDeclared[v.name] = true
+	}
+	maps.DeleteFunc(found, func(_, volume string) bool { return isDeclared[volume] })
 	for _, c := range l.services {
 		for _, m := range c.Mounts {
-			if m.Type == mount.TypeVolume && isNameless(m.Name) {
+			if m.Type == mount.TypeVolume && isNameless(m.Name) && !isDeclared[m.Name] {
 				if found == nil {
 					found = map[string]string{}
 				}

@@ -129,3 +129,24 @@ func TestNamelessVolumesAreTakenOver(t *testing.T) {
 		}
 	})
 }
+
+// TestExternalNamelessVolumeStays: what somebody declared external is not the
+// project's, also when it has no name and is not declared any more.
+func TestExternalNamelessVolumeStays(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{Images: []dockertest.Image{{Ref: "rows:1", Volumes: []string{"/rows"}}}})
+	theirs := strings.Repeat("ef", 32)
+	fake.AddVolume(theirs, nil)
+	override := filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml")
+	write(t, override, "services: {db: {image: 'rows:1', volumes: ['theirs:/rows']}}\nvolumes: {theirs: {external: true, name: "+theirs+"}}\n")
+	p.Up()
+	if now := rowsOf(t, p)["/rows"]; now != theirs {
+		t.Fatalf("the service has %q", now)
+	}
+	p.Down()
+	write(t, override, "services: {}\n")
+	removed, err := driverOf(p).RemoveVolume(t.Context(), p.P)
+	if err != nil || slices.Contains(removed, theirs) || !slices.Contains(fake.Volumes(), theirs) {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+}

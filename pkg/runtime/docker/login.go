@@ -87,6 +87,9 @@ func (l logins) everywhere(ctx context.Context) (map[string]registry.AuthConfig,
 	all := map[string]registry.AuthConfig{}
 	var errs []error
 	for _, server := range slices.Compact(servers) {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		who, err := l.of(ctx, server)
 		errs = append(errs, err)
 		if who != (registry.AuthConfig{}) {
@@ -105,13 +108,13 @@ func (l logins) of(ctx context.Context, server string) (registry.AuthConfig, err
 	if helper != "" {
 		return l.ask(ctx, helper, server)
 	}
-	entry, ok := l.Auths[server]
-	for key, other := range l.Auths {
-		if !ok && hostOf(key) == server { // older files have URLs
-			entry, ok = other, true
+	entry := l.Auths[server]
+	for _, key := range slices.Sorted(maps.Keys(l.Auths)) { // the same one each time
+		if entry == (login{}) && hostOf(key) == server { // older files have URLs
+			entry = l.Auths[key]
 		}
 	}
-	if !ok || entry == (login{}) {
+	if entry == (login{}) {
 		return registry.AuthConfig{}, nil
 	}
 	who := registry.AuthConfig{
@@ -189,14 +192,19 @@ func (l logins) find(name string) (string, error) {
 
 // logins are those of the driver's user. What is wrong with them is a warning: most
 // images need none.
-func (d *Driver) logins() logins {
+func (d *Driver) logins(ctx context.Context) (logins, error) {
 	l, err := readLogins(d.o.Surroundings)
-	d.warnLogin(err)
-	return l
+	return l, d.warnLogin(ctx, err)
 }
 
-func (d *Driver) warnLogin(err error) {
+// warnLogin warns of a login that cannot be told. When ctx has ended it returns
+// that: nothing is pulled then.
+func (d *Driver) warnLogin(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err != nil {
 		d.warn(fmt.Sprintf("images are pulled without a login: %v", err))
 	}
+	return nil
 }

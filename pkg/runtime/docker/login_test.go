@@ -1,7 +1,10 @@
 package docker
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -170,5 +173,52 @@ func TestPullAsTheUser(t *testing.T) {
 	grep(t, p.Setup.Home, "hunter2")
 	if _, err := mustEngine(t, p).pullMissing(t.Context(), "private.test/db:2", registry.AuthConfig{}, io.Discard); err == nil {
 		t.Error("nobody may pull what is private")
+	}
+}
+
+// TestLoginOfSeveralEntries is the same one each time.
+func TestLoginOfSeveralEntries(t *testing.T) {
+	t.Parallel()
+	entries := ""
+	for _, path := range []string{"v2", "v1", "v3", "v0"} {
+		entries += fmt.Sprintf(`, "https://old.test/%s/": {"auth": %q}`, path, basic(path, "x"))
+	}
+	l, err := readLogins(loggedIn(t, `{"auths": {"https://empty.test/": {}`+entries+`}}`, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if who, err := l.at(t.Context(), "old.test/x"); err != nil || who.Username != "v0" {
+			t.Fatalf("%+v, %v", who, err)
+		}
+	}
+}
+
+// TestCtrlCDuringAHelper ends the up, and is no trouble with a login.
+func TestCtrlCDuringAHelper(t *testing.T) {
+	t.Parallel()
+	_, fake := fakePlace(t, dockertest.Options{Registry: map[string]dockertest.Pullable{"private.test/db:1": {Layers: 1}}})
+	asked := filepath.Join(t.TempDir(), "asked")
+	s := loggedIn(t, `{"credHelpers": {"private.test": "key"}}`, map[string]string{"key": ": > " + asked + "; exec /bin/sleep 60"})
+	p := runtimetest.NewProject(t, dockerPlace(func(name string) string {
+		if name == "DOCKER_HOST" {
+			return fake.Host()
+		}
+		return s.Getenv(name)
+	}))
+	write(t, filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml"), "services: {db: {image: 'private.test/db:1'}}\n")
+	var said strings.Builder
+	d := driverOf(p)
+	d.o.Warn = func(text string) { said.WriteString(text) }
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := d.Up(ctx, p.P)
+		ended <- err
+	}()
+	runtimetest.Eventually(t, "the helper", func() bool { return exists(asked) })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) || said.Len() > 0 {
+		t.Errorf("it warned %q, and ended with %v", &said, err)
 	}
 }

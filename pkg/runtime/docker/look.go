@@ -30,6 +30,7 @@ type look struct {
 	networks []network.Summary
 	live     *live          // nil when there is none, or unread says why it is not known
 	unread   error          // of the live routes: what serves is then taken for nothing
+	silent   string         // why the gateway that runs does not serve, once somebody has listened: see hear
 	counted  map[string]int // restarts that the engine does not know of any more, by container
 }
 
@@ -197,6 +198,9 @@ func (d *Driver) Observe(ctx context.Context) (runtime.Observed, error) {
 	if err != nil {
 		return runtime.Observed{}, err
 	}
+	if err := l.hear(ctx, askTime, false); err != nil {
+		return runtime.Observed{}, err
+	}
 	return d.observed(ctx, l)
 }
 
@@ -219,12 +223,18 @@ func (d *Driver) observed(ctx context.Context, l look) (runtime.Observed, error)
 	} else if l.live != nil && len(l.agents)+len(l.services) > 0 {
 		o.Stale = append(o.Stale, "the gateway's container was removed; flisk up makes another")
 	}
+	if l.silent != "" && !ending { // one that drains answers nobody
+		o.Stale = append(o.Stale, "the gateway does not serve: "+l.silent+"; flisk up mends that")
+	}
 	if l.unread != nil {
 		o.Stale = append(o.Stale, l.unread.Error()+"; flisk up writes them anew")
 	}
 	for _, c := range l.services {
 		if l.serviceOf(c.service()).ID != c.ID {
 			continue
+		}
+		if why := c.trouble(); why != "" {
+			o.Stale = append(o.Stale, "the service "+c.service()+" is of no use: "+why+"; flisk up mends that")
 		}
 		o.Services = append(o.Services, runtime.Service{Name: c.service(), Settings: c.Config.Labels[labelSettings], Stopped: !c.runs()})
 	}
@@ -291,10 +301,16 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 		r.Detail = d.loopDetail(ctx, l.e, c)
 		return r, nil
 	}
+	if why := c.trouble(); why != "" {
+		r.State, r.Detail = runtime.Failing, why+"; flisk up mends that"
+		return r, nil
+	}
 	ready, err := d.isReady(ctx, l, c)
 	switch {
 	case err != nil:
 		return r, err
+	case ready && r.Serving && l.silent != "":
+		r.State, r.Detail = runtime.Waiting, "it is ready, and gets no requests, because the gateway does not serve; flisk up mends that"
 	case ready && r.Serving:
 		r.State = runtime.Ready
 	case ready && len(l.gateways) == 0:
@@ -347,7 +363,7 @@ func exitOf(code int) runtime.Exit {
 // isReady asks through the gateway where only this container can answer there,
 // and in the container itself otherwise.
 func (d *Driver) isReady(ctx context.Context, l look, c seen) (bool, error) {
-	if g, ok := l.gateway(); ok && l.ownRoutes() && l.live.alone(c.Ref) {
+	if g, ok := l.gateway(); ok && l.silent == "" && l.ownRoutes() && l.live.alone(c.Ref) {
 		if status, routes, err := ask(ctx, g.address(), c.Agent); err == nil && routes == l.live.Routes.Hash() {
 			return status == 200, nil
 		}

@@ -8,6 +8,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
+	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
+	"github.com/flisk-go/flisk/pkg/stack"
 )
 
 // neighbour is a running container with labels, beside those of the project.
@@ -63,6 +65,54 @@ func TestNeighbourOnTheNetwork(t *testing.T) {
 	if down := p.Down(); !down.Changed || len(fake.Networks()) > 0 {
 		t.Errorf("the next down: %+v, and the networks are %q", down, fake.Networks())
 	}
+}
+
+// TestStoppedNeighbourKeepsItsNetwork: somebody else's container that has stopped, or
+// was never started, finds its network when it starts.
+func TestStoppedNeighbourKeepsItsNetwork(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, p *runtimetest.Project) {
+		p.Up()
+		e, network := mustEngine(t, p), p.Setup.Stack.Network()
+		for _, began := range []bool{true, false} {
+			p.Up()
+			name := "flisk-test-" + newName()
+			id, _, err := e.createContainer(t.Context(), containerSpec{
+				name: name, networks: []attachment{{network: network}},
+				config: container.Config{Image: stack.GatewayImage, Cmd: []string{"--configFile=/etc/traefik/static.yaml"}, Labels: map[string]string{labelProject: "other"}},
+				host:   container.HostConfig{Mounts: containersOf(t, p)["gateway"].HostConfig.Mounts},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if began {
+				if err := e.startContainer(t.Context(), id); err != nil {
+					t.Error(err)
+				}
+				if _, err := e.stopContainer(t.Context(), id, nil); err != nil {
+					t.Error(err)
+				}
+			}
+			d := driverOf(p)
+			var said []string
+			d.o.Warn = func(text string) { said = append(said, text) }
+			if _, err := d.Down(t.Context(), p.P); err != nil {
+				t.Error(err)
+			}
+			if len(said) != 1 || !strings.Contains(said[0], network) || !strings.Contains(said[0], name) {
+				t.Errorf("the warnings %q", said)
+			}
+			if _, err := e.inspectNetwork(t.Context(), network); err != nil {
+				t.Errorf("the network: %v", err)
+			}
+			if err := e.removeContainer(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		}
+		if down := p.Down(); !down.Changed {
+			t.Errorf("the next down: %+v", down)
+		}
+	})
 }
 
 // TestOneOffContainerStays: what somebody runs with `docker compose run` is no

@@ -3,8 +3,10 @@ package docker
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
@@ -68,6 +70,25 @@ func (e *engine) removeNetwork(ctx context.Context, id string) error {
 	return nil
 }
 
+// networkUsers are the names of the containers that are on a network, or will be
+// when they are started again.
+func (e *engine) networkUsers(ctx context.Context, id, name string) (users []string, err error) {
+	ctx, cancel := lookContext(ctx)
+	defer cancel()
+	// By both: one that was never started knows the network by its name only.
+	on := filters.NewArgs(filters.Arg("network", id), filters.Arg("network", name))
+	list, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: on})
+	if err != nil {
+		return nil, e.failed("list the containers on the network "+name, err)
+	}
+	for _, c := range list {
+		if len(c.Names) > 0 {
+			users = append(users, strings.TrimPrefix(c.Names[0], "/"))
+		}
+	}
+	return users, nil
+}
+
 // connectNetwork joins a container to a network.
 func (e *engine) connectNetwork(ctx context.Context, a attachment, container string) error {
 	ctx, cancel, err := change(ctx, changeBudget)
@@ -77,6 +98,19 @@ func (e *engine) connectNetwork(ctx context.Context, a attachment, container str
 	defer cancel()
 	if err := e.api.NetworkConnect(ctx, a.network, container, &network.EndpointSettings{Aliases: a.aliases}); err != nil {
 		return e.failed(fmt.Sprintf("join the container %s to the network %s", short(container), short(a.network)), err)
+	}
+	return nil
+}
+
+// disconnectNetwork takes a container off a network.
+func (e *engine) disconnectNetwork(ctx context.Context, network, container string) error {
+	ctx, cancel, err := change(ctx, changeBudget)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if err := e.api.NetworkDisconnect(ctx, network, container, false); err != nil {
+		return e.failed(fmt.Sprintf("take the container %s off the network %s", short(container), short(network)), err)
 	}
 	return nil
 }

@@ -96,3 +96,22 @@ func TestC20_ReadyThroughTheGateway(t *testing.T) {
 		}
 	})
 }
+
+// TestC19_PortOfAnotherProject: what listens is the engine; whose container it is for
+// is what helps.
+func TestC19_PortOfAnotherProject(t *testing.T) {
+	t.Parallel()
+	place, fake := fakePlace(t, dockertest.Options{})
+	other, p := runtimetest.NewProject(t, place), runtimetest.NewProject(t, place)
+	other.Up()
+	p.Setup.Stack.Gateway.Port = other.Setup.Stack.Gateway.Port
+	_, err := p.Driver().Up(t.Context(), p.P)
+	mustFault(t, err, fault.Environment, fmt.Sprintf("port %d is in use by the container %q, of the flisk project in %q",
+		p.Setup.Stack.Gateway.Port, driverOf(other).gatewayName(), other.Setup.Stack.Dir))
+	if f, _ := errors.AsType[*fault.Fault](err); f == nil || !strings.Contains(f.Hint, fmt.Sprintf("flisk -C %q down", other.Setup.Stack.Dir)) {
+		t.Errorf("the hint: %+v", err)
+	}
+	if n := len(fake.Containers()); n != 2 {
+		t.Errorf("%d containers, want the two of the other project", n)
+	}
+}

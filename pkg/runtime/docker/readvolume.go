@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,9 @@ func (d *Driver) Survey(ctx context.Context) (s *checkpoint.Survey, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if s := d.surveyThroughAgent(ctx, e); s != nil {
+		return s, nil
+	}
 	err = d.looking(ctx, e, func(id string) error {
 		for tries := 1; ; tries++ {
 			if s, err = d.survey(ctx, e, id); err == nil || !worthAnother(ctx, err, tries) {
@@ -40,6 +44,32 @@ func (d *Driver) Survey(ctx context.Context) (s *checkpoint.Survey, err error) {
 		}
 	})
 	return s, err
+}
+
+// agentTime bounds a read through the container of an agent that runs: while it
+// goes on, the engine lets nobody inspect or stop that.
+const agentTime = 500 * time.Millisecond
+
+// surveyThroughAgent is a survey that needs no container of its own, because one of
+// an agent's has the volume; nil when there is none, or it did not do.
+func (d *Driver) surveyThroughAgent(ctx context.Context, e *engine) *checkpoint.Survey {
+	ctx, cancel := context.WithTimeout(ctx, agentTime)
+	defer cancel()
+	list, err := e.listContainers(ctx, d.o.Stack.ID)
+	if err != nil {
+		return nil
+	}
+	for _, c := range list {
+		has := slices.ContainsFunc(c.Mounts, func(m container.MountPoint) bool {
+			return m.Type == mount.TypeVolume && m.Name == d.o.Stack.Volume.Name && path.Clean(m.Destination) == stack.DataDir
+		})
+		if has && c.State == container.StateRunning && c.Labels[labelAgent] != "" && d.ours(c.Labels) {
+			if s, err := d.survey(ctx, e, c.ID); err == nil {
+				return s
+			}
+		}
+	}
+	return nil
 }
 
 func (d *Driver) survey(ctx context.Context, e *engine, id string) (*checkpoint.Survey, error) {
@@ -93,7 +123,7 @@ func (d *Driver) ReadVolume(ctx context.Context, read func(dir string) error) er
 	return d.ReadFiles(ctx, []string{"."}, read)
 }
 
-// ReadFiles is ReadVolume with a copy of these files and directories only, by
+// ReadFiles is ReadVolume with a copy of these files only ("." is all of them), by
 // their paths below the volume, which are copied in this order. Those that are not
 // there are left out.
 func (d *Driver) ReadFiles(ctx context.Context, files []string, read func(dir string) error) error {
@@ -105,7 +135,7 @@ func (d *Driver) ReadFiles(ctx context.Context, files []string, read func(dir st
 		for tries := 1; ; tries++ {
 			dir, release, err := claim.Scratch(d.place.copies)
 			if err != nil {
-				return fault.New(fault.Environment, "FLISK_HOME says where that is", "there is no place for a copy of the conversations: %w", err)
+				return here(err)
 			}
 			err = d.copyFiles(ctx, e, id, files, dir)
 			again := err != nil && worthAnother(ctx, err, tries)
@@ -124,7 +154,22 @@ func (d *Driver) ReadFiles(ctx context.Context, files []string, read func(dir st
 const maxReads = 5
 
 func worthAnother(ctx context.Context, err error, tries int) bool {
-	return tries < maxReads && ctx.Err() == nil && !errors.Is(err, errNotFound) && !errors.Is(err, fs.ErrNotExist)
+	_, here := errors.AsType[unwritten](err)
+	return tries < maxReads && !here && ctx.Err() == nil && !errors.Is(err, errNotFound) && !errors.Is(err, fs.ErrNotExist)
+}
+
+// unwritten is why a copy cannot be made on this machine, as on a disk that is
+// full: reading once more would not help.
+type unwritten struct{ error }
+
+func (u unwritten) Unwrap() error { return u.error }
+
+// here is the error of a place for copies.
+func here(err error) error {
+	if err == nil {
+		return nil
+	}
+	return unwritten{fault.New(fault.Environment, "FLISK_HOME says where that is", "there is no place for a copy of the conversations: %w", err)}
 }
 
 // ErrEmpty says of a volume that it is there, and that nothing was ever written to
@@ -139,7 +184,7 @@ func errEmpty(name string) error {
 func (d *Driver) copyFiles(ctx context.Context, e *engine, id string, files []string, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return err
+		return here(err)
 	}
 	defer func() { _ = root.Close() }() // only a handle
 	for _, file := range append([]string{checkpoint.VolumeFile}, files...) {
@@ -178,6 +223,9 @@ func (e *engine) walk(ctx context.Context, id, inside string, each func(h *tar.H
 				err = each(h, name, r)
 			}
 		}
+		if _, ours := errors.AsType[unwritten](err); ours {
+			return err
+		}
 		if err != nil {
 			return e.failed(fmt.Sprintf("read %q in the container %s", inside, e.called(id)), err)
 		}
@@ -190,23 +238,45 @@ func (e *engine) walk(ctx context.Context, id, inside string, each func(h *tar.H
 func unpack(root *os.Root, h *tar.Header, name string, content io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeDir:
-		return root.MkdirAll(name, userOnly)
+		return here(root.MkdirAll(name, userOnly))
 	case tar.TypeReg:
 	default:
 		return nil
 	}
 	if err := root.MkdirAll(filepath.Dir(name), userOnly); err != nil {
-		return err
+		return here(err)
 	}
 	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	if err != nil {
-		return err
+		return here(err)
 	}
-	_, err = io.Copy(f, content)
-	return errors.Join(err, f.Close())
+	from := &source{Reader: content}
+	if _, err := io.Copy(f, from); err != nil {
+		_ = f.Close() // the error before it says more
+		if from.err != nil {
+			return from.err
+		}
+		return here(err)
+	}
+	return here(f.Close())
+}
+
+// source remembers why it could not be read: a copy that fails may have failed at
+// either end.
+type source struct {
+	io.Reader
+	err error
+}
+
+func (s *source) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
 }
 
 // looking calls use with a container that has the volume mounted where agents

@@ -6,6 +6,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/client"
+
+	"github.com/flisk-go/flisk/pkg/fault"
 )
 
 // What an engine refused, for errors.Is.
@@ -14,6 +16,7 @@ var (
 	errConflict  = errors.New("in conflict with another object")
 	errPortTaken = errors.New("the port is in use")
 	errNoSubnet  = errors.New("there is no free subnet")
+	errNoSource  = errors.New("what shall be mounted is not there")
 )
 
 // refusal is an engine's error with its kind. It reads as the engine wrote it.
@@ -25,7 +28,7 @@ type refusal struct {
 func (r refusal) Error() string   { return r.err.Error() }
 func (r refusal) Unwrap() []error { return []error{r.kind, r.err} }
 
-// classify tells what the engine refused. Ports and subnets have no code of
+// classify tells what the engine refused. Ports, subnets and mounts have no code of
 // their own in the API: their texts are all there is.
 func classify(err error) error {
 	text := err.Error()
@@ -42,10 +45,24 @@ func classify(err error) error {
 		return refusal{errPortTaken, err}
 	case says("non-overlapping IPv4 address pool", "predefined address pools have been fully subnetted"):
 		return refusal{errNoSubnet, err}
+	case says("bind source path does not exist"):
+		return refusal{errNoSource, err}
 	case errdefs.IsNotFound(err):
 		return refusal{errNotFound, err}
 	case errdefs.IsConflict(err):
 		return refusal{errConflict, err}
+	}
+	return err
+}
+
+// explained says of a container's create or start that was refused whose fault that
+// is, and what to do.
+func explained(err error) error {
+	switch {
+	case errors.Is(err, errPortTaken):
+		return fault.New(fault.Environment, "stop what has it, or publish another port in compose.override.yaml", "%w", err)
+	case errors.Is(err, errNoSource):
+		return fault.New(fault.Usage, "make it, or correct its path in compose.override.yaml", "%w", err)
 	}
 	return err
 }

@@ -161,8 +161,9 @@ func (d *Driver) checkAgents(ctx context.Context, was memory.Volume) (without []
 }
 
 // remember writes down which volume the project has, once an agent has made it
-// one: container is one that has it mounted.
-func (d *Driver) remember(ctx context.Context, l look, state volumeState, container string) error {
+// one: container is one that has it mounted, and volumes are those that the Compose
+// file declares.
+func (d *Driver) remember(ctx context.Context, l look, state volumeState, volumes map[string]declared, container string) error {
 	e := l.e
 	if state.id == "" {
 		var err error
@@ -177,7 +178,7 @@ func (d *Driver) remember(ctx context.Context, l look, state volumeState, contai
 	slices.Sort(agents)
 	now := state.known.Keep(runtimeName, memory.Volume{
 		Name: d.o.Stack.Volume.Name, ID: state.id, EngineID: e.facts.ID, Engine: e.endpoint.Host,
-		Agents: slices.Compact(agents), Without: state.without, Nameless: l.nameless(state.known.Volumes[runtimeName]),
+		Agents: slices.Compact(agents), Without: state.without, Nameless: l.nameless(state.known.Volumes[runtimeName], volumes),
 	})
 	now.Port = 0
 	if d.o.Stack.Instance != "" {

@@ -107,7 +107,7 @@ func (a *apply) restoreGateway(ctx context.Context, l look, fresh []seen) error 
 	}
 	end := a.p.Begin("start gateway again, as it was")
 	err := a.e.startContainer(ctx, a.swapped.ID)
-	if err == nil && a.course.look.ownRoutes() {
+	if err == nil && a.course.look.ownRoutes() && a.course.look.silent == "" {
 		err = a.untilServes(ctx, a.swapped.ID, a.swapped.address())
 	}
 	end("", err)

@@ -1,13 +1,16 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/registry"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -21,9 +24,15 @@ func (a *apply) pull(ctx context.Context, s composefile.Service) error {
 	}
 	end := a.p.Begin("pull " + s.Image)
 	began := time.Now()
-	who, err := a.d.logins().at(ctx, s.Image)
-	a.d.warnLogin(err)
-	_, err = a.e.pullMissing(ctx, s.Image, who, a.p.Output())
+	var who registry.AuthConfig
+	l, err := a.d.logins(ctx)
+	if err == nil {
+		who, err = l.at(ctx, s.Image)
+		err = a.d.warnLogin(ctx, err)
+	}
+	if err == nil {
+		_, err = a.e.pullMissing(ctx, s.Image, who, a.p.Output())
+	}
 	end(runtime.Span(time.Since(began)), err)
 	return err
 }
@@ -74,7 +83,11 @@ func (d *Driver) serviceName(service string) string { return d.baseName(service)
 
 func (a *apply) runService(ctx context.Context, w wanted, id string) error {
 	if err := a.e.startContainer(ctx, id); err != nil {
-		return fault.New(fault.KindOf(err), "see compose.override.yaml", "service %s does not start: %w", w.Name, err)
+		err, hint := explained(err), "see compose.override.yaml"
+		if f, ok := errors.AsType[*fault.Fault](err); ok {
+			hint = cmp.Or(f.Hint, hint)
+		}
+		return fault.New(fault.KindOf(err), hint, "service %s does not start: %w", w.Name, err)
 	}
 	for within := time.Now().Add(a.d.o.ReadyTimeout); ; {
 		c, err := a.e.inspectContainer(ctx, id)
@@ -89,9 +102,9 @@ func (a *apply) runService(ctx context.Context, w wanted, id string) error {
 		case c.State.Health == nil || c.State.Health.Status == container.Healthy || c.State.Health.Status == container.NoHealthcheck:
 			return nil
 		case c.State.Health.Status == container.Unhealthy:
-			return a.serviceFailed(ctx, w, id, "is not healthy")
+			return a.serviceFailed(ctx, w, id, "is not healthy", lastCheck(c.State.Health)...)
 		case time.Now().After(within):
-			return a.serviceFailed(ctx, w, id, "was not healthy within "+a.d.o.ReadyTimeout.String())
+			return a.serviceFailed(ctx, w, id, "was not healthy within "+a.d.o.ReadyTimeout.String(), lastCheck(c.State.Health)...)
 		}
 		if err := pause(ctx, readyPoll); err != nil {
 			return err
@@ -99,10 +112,25 @@ func (a *apply) runService(ctx context.Context, w wanted, id string) error {
 	}
 }
 
-func (a *apply) serviceFailed(ctx context.Context, w wanted, id, what string) error {
+// serviceFailed is the fault of a service that does not come up, with what it wrote
+// last, and behind that what else is known.
+func (a *apply) serviceFailed(ctx context.Context, w wanted, id, what string, more ...string) error {
 	f := fault.New(fault.Failed, "see compose.override.yaml", "service %s %s", w.Name, what)
-	f.Detail = strings.Join(lastLines(context.WithoutCancel(ctx), a.e, id, lastLog), "\n")
+	f.Detail = strings.Join(append(lastLines(context.WithoutCancel(ctx), a.e, id, lastLog), more...), "\n")
 	return f
+}
+
+// lastCheck is what the newest health check came to: its words are in no log.
+func lastCheck(h *container.Health) []string {
+	if h == nil || len(h.Log) == 0 {
+		return nil
+	}
+	last := h.Log[len(h.Log)-1]
+	text := fmt.Sprintf("its health check: exit code %d", last.ExitCode)
+	if said := strings.TrimSpace(last.Output); said != "" {
+		text += ", " + said
+	}
+	return strings.Split(text, "\n")
 }
 
 // stopService stops a service. One that the project has no more is removed; its

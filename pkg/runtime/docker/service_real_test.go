@@ -189,7 +189,7 @@ func TestUnhealthyServiceOnTheEngine(t *testing.T) {
 		override(services, image, `"exit", "3"`)
 		_, err := p.Driver().Up(t.Context(), p.P)
 		mustFault(t, err, fault.Failed, "service db is not healthy")
-		if f, ok := errors.AsType[*fault.Fault](err); !ok || !strings.Contains(f.Detail, "ready") {
+		if f, ok := errors.AsType[*fault.Fault](err); !ok || !strings.Contains(f.Detail, "ready") || !strings.Contains(f.Detail, "its health check: exit code ") {
 			t.Errorf("its last words are missing: %+v", f)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docker/docker/api/types/container"
+
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
@@ -149,5 +151,52 @@ func TestAnotherComposeProject(t *testing.T) {
 	}
 	if a := p.MustTurn("s1", "b"); a.Turn != 2 {
 		t.Errorf("after it: %+v", a)
+	}
+}
+
+func TestLastCheck(t *testing.T) {
+	t.Parallel()
+	for want, h := range map[string]*container.Health{
+		"": nil,
+		"its health check: exit code 1, no response\nat all": {Log: []*container.HealthcheckResult{{Output: "older"}, {ExitCode: 1, Output: "no response\nat all\n"}}},
+		"its health check: exit code -1":                     {Log: []*container.HealthcheckResult{{ExitCode: -1}}},
+	} {
+		if got := strings.Join(lastCheck(h), "\n"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestComposeWarningsOfAnUp: what is odd about the override is told by what applies it,
+// and not by what looks at volumes.
+func TestComposeWarningsOfAnUp(t *testing.T) {
+	t.Parallel()
+	p, _ := onFake(t, dockertest.Options{Images: []dockertest.Image{{Ref: "redis:7"}}})
+	write(t, filepath.Join(p.Setup.Stack.Dir, "compose.override.yaml"), "services: {cache: {image: \"redis:7\", environment: {A: \"${NOBODY_SETS_THIS}\"}}}\n")
+	told := 0
+	d := driverOf(p)
+	d.o.Warn = func(text string) {
+		if strings.Contains(text, "NOBODY_SETS_THIS") {
+			told++
+		}
+	}
+	if _, err := d.Volumes(t.Context()); err != nil || told > 0 {
+		t.Errorf("a look at the volumes told it %d times, %v", told, err)
+	}
+	if _, err := d.Up(t.Context(), p.P); err != nil || told != 1 {
+		t.Errorf("an up told it %d times, %v", told, err)
+	}
+}
+
+func TestAdvisedPull(t *testing.T) {
+	t.Parallel()
+	for said, hint := range map[string]string{
+		"pull access denied for db": "docker login",
+		"dial tcp: i/o timeout":     "docker pull db:1",
+	} {
+		err := advised(fault.New(fault.Failed, "", "cannot pull: %s", said), "db:1")
+		if f, _ := errors.AsType[*fault.Fault](err); f == nil || !strings.Contains(f.Hint, hint) {
+			t.Errorf("%s: %+v", said, err)
+		}
 	}
 }

@@ -74,7 +74,6 @@ func (d *Driver) load(ctx context.Context) (loaded, error) {
 	if err != nil {
 		return loaded{}, err
 	}
-	d.warn(l.Warnings...)
 	return loaded{l, static}, composefile.Check(l.Project)
 }
 

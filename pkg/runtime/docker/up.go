@@ -63,6 +63,9 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 		return report, runtime.ErrStopped
 	}
 	report.Place = d.volumePlace(l.e)
+	if l, err = d.settle(ctx, p, l); err != nil {
+		return report, err
+	}
 	for tries := 1; ; tries++ {
 		c, err := d.prepare(ctx, l)
 		if errors.Is(err, syscall.EADDRINUSE) && c.observed.Serves() {
@@ -136,6 +139,7 @@ func (d *Driver) prepare(ctx context.Context, l look) (c course, err error) {
 	if err != nil {
 		return c, err
 	}
+	d.warn(loaded.Warnings...) // here only: what looks at volumes has nothing to do with them
 	if c.volume, err = d.checkVolume(ctx, l, loaded.external(d.o.Stack.Volume.Name)); err != nil {
 		return c, err
 	}
@@ -150,13 +154,16 @@ func (d *Driver) prepare(ctx context.Context, l look) (c course, err error) {
 	if c.missing, err = c.target.missing(ctx, l.e); err != nil {
 		return c, err
 	}
-	if c.observed, err = d.observed(ctx, l); err != nil {
+	if err := c.look.hear(ctx, d.o.GatewayTimeout, true); err != nil {
+		return c, err
+	}
+	if c.observed, err = d.observed(ctx, c.look); err != nil {
 		return c, err
 	}
 	if c.observed.Gateway != c.target.address {
 		ln, err := claim.Listen(c.d.o.Stack.Gateway)
 		if err != nil {
-			return c, err
+			return c, c.d.nameContainer(ctx, l.e, err)
 		}
 		if err := ln.Close(); err != nil {
 			return c, err
@@ -233,7 +240,7 @@ func (c course) plan(op runtime.Op, agents []string) runtime.Plan {
 		}
 	}
 	plan := runtime.NewPlan(c.target.desired(), c.running(), op, agents...)
-	return plan.AfterBuilds(c.pulls(plan), stops)
+	return plan.AfterBuilds(c.pulls(plan), stops, c.mends(plan))
 }
 
 // running is what is observed without the agents' containers that have stopped.

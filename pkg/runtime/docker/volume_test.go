@@ -147,6 +147,21 @@ func TestC18_NothingIsRefusedForTheEngine(t *testing.T) {
 	}
 }
 
+// TestC17_NoPlaceForACopy is about this machine, and no reason to read again.
+func TestC17_NoPlaceForACopy(t *testing.T) {
+	t.Parallel()
+	p, _ := onFake(t, dockertest.Options{})
+	p.Up()
+	p.MustTurn("s1", "a")
+	d, dir := driverOf(p), t.TempDir()
+	write(t, filepath.Join(dir, checkpoint.AgentsDir), "in the way")
+	err := d.copyFiles(t.Context(), mustEngine(t, p), only(t, p).ID, []string{"."}, dir)
+	mustFault(t, err, fault.Environment, "there is no place for a copy", checkpoint.AgentsDir)
+	if worthAnother(t.Context(), err, 1) {
+		t.Error("it would be read again")
+	}
+}
+
 // TestC17_ReadVolume: sessions can be looked at when nothing runs and while
 // something does, and the volume stays as it is.
 func TestC17_ReadVolume(t *testing.T) {
@@ -373,6 +388,30 @@ func TestC17_Survey(t *testing.T) {
 			t.Errorf("left: %v, %v", dirs, err)
 		}
 	})
+}
+
+// TestC17_SurveyOfWhatRuns makes no container: an agent's has the volume.
+func TestC17_SurveyOfWhatRuns(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	p.Up()
+	p.MustTurn("s1", "a")
+	counts := func(what string, makes bool) {
+		t.Helper()
+		fake.ResetCalls()
+		found, err := driverOf(p).Survey(t.Context())
+		if err != nil || found.Count() != 1 {
+			t.Fatalf("%s: %+v, %v", what, found, err)
+		}
+		if ops := fake.Ops(); (len(ops) > 0) != makes {
+			t.Errorf("%s: it asked for %v", what, ops)
+		}
+	}
+	counts("while it runs", false)
+	fake.Fail(dockertest.Failure{Op: "CopyFromContainer"})
+	counts("the agent's does not do", true)
+	p.Down()
+	counts("when nothing runs", true)
 }
 
 func TestC18_ComposeProjectNameCountsForNothing(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/toolchain"
 )
@@ -21,7 +22,7 @@ func (a *apply) build(ctx context.Context, agent targetAgent) (targetAgent, erro
 		return agent, nil
 	}
 	if err := os.MkdirAll(a.d.place.build, userOnly); err != nil {
-		return agent, err
+		return agent, fault.New(fault.Environment, "make room there, or make it writable; FLISK_HOME says where it is", "cannot build agent %q: %w", agent.Name, err)
 	}
 	a.built = true
 	end := a.p.Begin("build " + agent.Name)

@@ -69,3 +69,19 @@ func TestProfilesAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsNotTextIsRefused: JSON would carry another value to the engine.
+func TestWhatIsNotTextIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"services: {bot: {environment: [REGION]}}",
+		"services: {db: {image: x, command: [\"${REGION}\"]}}",
+	} {
+		p := simple(t)
+		write(t, p.Dir, "compose.override.yaml", text)
+		_, err := Load(t.Context(), stack.Of(p, ""), nil, []string{"REGION=s3cret \xe4"})
+		if err == nil || !strings.Contains(err.Error(), "not UTF-8") || !strings.Contains(err.Error(), "REGION") || strings.Contains(err.Error(), "s3cret") || fault.KindOf(err) != fault.Usage {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/template"
@@ -91,7 +92,11 @@ func Load(ctx context.Context, s stack.Stack, static []byte, environ []string) (
 		o.Profiles = []string{"*"} // else the loader leaves out those with profiles, and nobody is told
 		o.Interpolate.Substitute = func(text string, lookup template.Mapping) (string, error) {
 			note(unset, text, lookup)
-			return template.SubstituteWithOptions(text, lookup, template.WithoutLogging)
+			filled, err := template.SubstituteWithOptions(text, lookup, template.WithoutLogging)
+			if err == nil && !utf8.ValidString(filled) {
+				err = fmt.Errorf("a variable in %q has a value that is not UTF-8, and would not arrive as it is", text)
+			}
+			return filled, err
 		}
 	})
 	if unknown, ok := unknownKey(err, override); ok {
@@ -187,6 +192,11 @@ func resolve(p *Project, s stack.Stack) error {
 			env = types.NewMappingWithEquals(vars)
 		}
 		service.Environment = env.OverrideBy(service.Environment).Resolve(p.Environment.Resolve).RemoveEmpty()
+		for variable, value := range service.Environment {
+			if value != nil && !utf8.ValidString(*value) {
+				return fault.New(fault.Usage, "set it to text in UTF-8", "service %q: the value of %s in the environment is not UTF-8, and would not arrive as it is", name, variable)
+			}
+		}
 		p.Services[name] = service
 	}
 	return nil

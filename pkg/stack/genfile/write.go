@@ -72,7 +72,7 @@ func Plan(dir string, files []File) (Change, error) {
 
 // refusal names the files that are somebody else's.
 func refusal(refused []string) error {
-	const hint = "put what you changed into compose.override.yaml or flisk.yaml, and remove or rename the file"
+	const hint = "put what you changed into compose.override.yaml or flisk.yaml, and remove or rename the file; then flisk up"
 	switch len(refused) {
 	case 0:
 		return nil

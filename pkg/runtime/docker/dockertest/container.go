@@ -36,7 +36,8 @@ type container struct {
 	finished   time.Time
 	exitCode   int
 	failed     string // why it could not start
-	byHand     bool   // stopped by hand: no restart
+	paused     bool
+	byHand     bool // stopped by hand: no restart
 	restarting bool
 	restarts   int
 	health     *api.Health
@@ -46,6 +47,8 @@ func (c *container) status() api.ContainerState {
 	switch {
 	case c.restarting:
 		return api.StateRestarting
+	case c.play != nil && c.paused:
+		return api.StatePaused
 	case c.play != nil:
 		return api.StateRunning
 	case c.started.IsZero():
@@ -218,6 +221,7 @@ func (e *Engine) containerStop(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	e.resume(c) // the signal is to arrive
 	e.mu.Unlock()
 
 	playing.signal(sig)
@@ -362,7 +366,7 @@ func (e *Engine) containerInspect(w http.ResponseWriter, r *http.Request) error 
 		ID: c.id, Name: "/" + c.name, Created: c.created.Format(time.RFC3339Nano), Image: c.image.id,
 		HostConfig: c.request.HostConfig, RestartCount: c.restarts, Platform: "linux",
 		State: &api.State{
-			Status: status, Running: c.play != nil || c.restarting, Restarting: c.restarting, Pid: c.pid(), ExitCode: c.exitCode,
+			Status: status, Running: c.play != nil || c.restarting, Restarting: c.restarting, Paused: status == api.StatePaused, Pid: c.pid(), ExitCode: c.exitCode,
 			Error: c.failed, StartedAt: stamp(c.started), FinishedAt: stamp(c.finished), Health: c.health,
 		},
 	}

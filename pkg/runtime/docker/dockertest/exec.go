@@ -37,6 +37,9 @@ func (e *Engine) execCreate(w http.ResponseWriter, r *http.Request) error {
 	if c.play == nil {
 		return refuse(http.StatusConflict, "Container %s is not running", c.id)
 	}
+	if c.paused {
+		return refuse(http.StatusConflict, "Container %s is paused, unpause the container before exec", c.id)
+	}
 	if len(options.Cmd) == 0 {
 		return refuse(http.StatusBadRequest, "No exec command specified")
 	}

@@ -325,6 +325,9 @@ func newTable(config dynamicConfig) (*table, error) {
 }
 
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !g.e.until(r.Context(), func() bool { return !g.c.paused }) {
+		return
+	}
 	t := g.current()
 	if t == nil {
 		http.NotFound(w, r)

@@ -67,7 +67,7 @@ func (e *Engine) begin(c *container) error {
 		return err
 	}
 	p.ports = ports
-	c.play, c.started, c.exitCode, c.restarting = p, time.Now(), 0, false
+	c.play, c.started, c.exitCode, c.restarting, c.paused = p, time.Now(), 0, false, false
 	e.announce()
 	e.wg.Go(func() { e.follow(c, p) })
 	if h := c.request.Healthcheck; h != nil && len(h.Test) > 0 && h.Test[0] != "NONE" {

@@ -137,6 +137,8 @@ func (e *Engine) routes() []route {
 		{"ContainerStart", "POST", "/containers/{id}/start", e.containerStart},
 		{"ContainerStop", "POST", "/containers/{id}/stop", e.containerStop},
 		{"ContainerKill", "POST", "/containers/{id}/kill", e.containerKill},
+		{"ContainerPause", "POST", "/containers/{id}/pause", e.containerPause},
+		{"ContainerUnpause", "POST", "/containers/{id}/unpause", e.containerUnpause},
 		{"ContainerWait", "POST", "/containers/{id}/wait", e.containerWait},
 		{"ContainerRename", "POST", "/containers/{id}/rename", e.containerRename},
 		{"ContainerRemove", "DELETE", "/containers/{id}", e.containerRemove},
