@@ -3,9 +3,11 @@ package docker
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/claim"
 )
 
 // ending is how the stop of a container went.
@@ -55,6 +57,7 @@ func (d *Driver) halt(ctx context.Context, e *engine, c seen) (ending, error) {
 // stopped stops a container through its drain, and keeps it.
 func (d *Driver) stopped(ctx context.Context, e *engine, c seen) (ending, error) {
 	began := time.Now()
+	defer d.aloneStops(c.ID)()
 	code, err := e.stopContainer(context.WithoutCancel(ctx), c.ID, d.o.Force)
 	if err != nil {
 		return ending{}, err
@@ -74,3 +77,33 @@ func (d *Driver) stopped(ctx context.Context, e *engine, c seen) (ending, error)
 	}
 	return how, nil
 }
+
+// aloneStops waits while another flisk command stops a container, and has others
+// wait until release is called: the engine sends each of them a SIGTERM, and an
+// agent's second one cuts its drain short. With Force, which is about that, nobody
+// waits; and a place that cannot be locked must not keep a container running.
+func (d *Driver) aloneStops(id string) (release func()) {
+	path := d.place.stop(id)
+	tick := time.NewTicker(stopPoll)
+	defer tick.Stop()
+	for {
+		f, err := claim.File(path)
+		switch {
+		case err == nil:
+			return func() {
+				_ = os.Remove(path) // who has opened it already finds the container stopped
+				_ = f.Close()
+			}
+		case !errors.Is(err, claim.ErrLocked):
+			return func() {}
+		}
+		select {
+		case <-d.o.Force:
+			return func() {}
+		case <-tick.C:
+		}
+	}
+}
+
+// stopPoll is how often it is looked whether another command has stopped a container.
+const stopPoll = 50 * time.Millisecond

@@ -17,6 +17,7 @@ type place struct {
 	images  string // those that flisk made
 	stages  string // images that builds by a Dockerfile left, besides those that they were for
 	lock    string // held during every change, on any runtime
+	stops   string // how files begin that are locked while a container is stopped
 }
 
 func placeOf(home string, s stack.Stack) place {
@@ -30,6 +31,7 @@ func placeOf(home string, s stack.Stack) place {
 		images:  filepath.Join(home, "projects", key+".images"),
 		stages:  filepath.Join(home, "projects", key+".stages"),
 		lock:    filepath.Join(home, "projects", key+".lock"),
+		stops:   filepath.Join(home, "projects", key+".stop-"),
 	}
 }
 
@@ -40,6 +42,9 @@ func (p place) static() string { return filepath.Join(p.traefik, "static.yaml") 
 func (p place) dynamic() string { return filepath.Join(p.traefik, "dynamic") }
 
 func (p place) routes() string { return filepath.Join(p.dynamic(), "routes.yaml") }
+
+// stop is locked by whoever stops a container.
+func (p place) stop(id string) string { return p.stops + id[:min(12, len(id))] + ".lock" }
 
 // keptLogs is where the logs of an agent's removed containers are.
 func (p place) keptLogs(agent string) string { return filepath.Join(p.logs, agent) }

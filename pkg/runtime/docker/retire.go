@@ -11,8 +11,7 @@ import (
 )
 
 // Retire implements runtime.Driver. It holds no lock while it waits for a drain:
-// another change that meets the same container stops it, too, and both see its
-// end.
+// another change that meets the same container waits for the same end.
 func (d *Driver) Retire(ctx context.Context, ref runtime.Ref) (runtime.Change, error) {
 	change := runtime.Change{Agent: ref.Agent, Replica: ref.Replica}
 	l, err := d.look(ctx)
@@ -78,7 +77,7 @@ func (d *Driver) nameAgents(ctx context.Context, l look) error {
 			slices.ContainsFunc(l.agents, func(other seen) bool { return other.name() == name }) {
 			continue
 		}
-		if err := l.rename(ctx, c, name); err != nil {
+		if err := l.rename(ctx, c, name); err != nil && !errors.Is(err, errNotFound) { // retired meanwhile
 			return err
 		}
 	}
