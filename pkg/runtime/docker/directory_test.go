@@ -78,7 +78,8 @@ func comesUp(t *testing.T, place runtimetest.Place, directory string) {
 		t.Errorf("it runs from %q, not %q", o.Dir, loaded.Dir)
 	}
 	for _, c := range containersOf(t, p) {
-		if len(c.name()) > 63 || !strings.HasPrefix(c.name(), loaded.Name+"-") {
+		project := p.Setup.Stack.ContainerProject() // a long name of the directory is cut short in it
+		if len(c.name()) > 63 || !strings.HasPrefix(c.name(), project+"-") || project[:min(len(loaded.Name), 20)] != loaded.Name[:min(len(loaded.Name), 20)] {
 			t.Errorf("the container is called %q, in the project %q", c.name(), loaded.Name)
 		}
 	}

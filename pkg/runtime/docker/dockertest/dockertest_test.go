@@ -149,10 +149,10 @@ func TestWhatIsNotPlayedIsRefused(t *testing.T) {
 	e := Start(t, Options{Images: []Image{{Ref: "redis:7"}}})
 	c := connect(t, e)
 	for name, ask := range map[string]func() error{
-		"prune": func() error { _, err := c.VolumesPrune(t.Context(), filters.Args{}); return err },
-		"pause": func() error { return c.ContainerPause(t.Context(), "x") },
-		"swarm": func() error { _, err := c.SwarmInspect(t.Context()); return err },
-		"usage": func() error { _, err := c.ContainerStatsOneShot(t.Context(), "x"); return err },
+		"prune":  func() error { _, err := c.VolumesPrune(t.Context(), filters.Args{}); return err },
+		"update": func() error { _, err := c.ContainerUpdate(t.Context(), "x", api.UpdateConfig{}); return err },
+		"swarm":  func() error { _, err := c.SwarmInspect(t.Context()); return err },
+		"usage":  func() error { _, err := c.ContainerStatsOneShot(t.Context(), "x"); return err },
 		"driver": func() error {
 			_, err := c.VolumeCreate(t.Context(), volume.CreateOptions{Name: "v", Driver: "nfs"})
 			return err
