@@ -1,0 +1,222 @@
+package main_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestDevEnds: the first Ctrl-C lets a turn finish, the second does not.
+func TestDevEnds(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		for _, c := range []struct {
+			name, turn string
+			signals    int
+			code       int
+			answered   bool
+			saves      bool
+		}{
+			{"once", "2s one", 1, 0, true, false},
+			{"twice", "60s two", 2, 130, false, false},
+			{"once, after a save", "9s three", 1, 0, true, true},
+		} {
+			d := p.dev()
+			d.await("reloaded", 1)
+			answers := make(chan answer, 1)
+			go func() {
+				a, err := p.post(t.Context(), "bot", fmt.Sprintf("%q", c.turn), http.Header{"Session-Id": {"s1"}})
+				if err != nil {
+					a.status = -1
+				}
+				answers <- a
+			}()
+			d.log("turn runs")
+			if c.saves { // the old generation drains already
+				p.save("turn.go", version(1))
+				d.await("reloaded", 2)
+				eventually(t, 20*time.Second, "the drain begins", func() bool { return d.said("msg=draining") })
+			}
+			d.signal(syscall.SIGINT)
+			if c.signals == 2 {
+				eventually(t, 20*time.Second, "the drain begins", func() bool { return d.said("msg=draining") })
+				d.signal(syscall.SIGINT)
+			}
+			if code := d.ended(); code != c.code {
+				t.Errorf("%s: exit code %d\n%s", c.name, code, d.err.String())
+			}
+			if a := <-answers; (a.status == http.StatusOK) != c.answered {
+				t.Errorf("%s: the turn in flight: %d %v", c.name, a.status, a.problem)
+			}
+			if out := p.do("status"); !strings.Contains(out, "not running") && !strings.Contains(out, "nothing") {
+				t.Errorf("%s: status afterwards:\n%s", c.name, out)
+			}
+		}
+	})
+}
+
+// TestDevIsKilled: what runs goes on without the loop, and the next one takes it
+// from there, with what was saved meanwhile.
+func TestDevIsKilled(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		d := p.dev()
+		d.await("reloaded", 1)
+		p.say("s1", "hi")
+		d.signal(syscall.SIGKILL)
+		d.ended()
+		p.say("s1", "still there?")
+		p.save("turn.go", version(1))
+		d = p.dev()
+		d.await("reloaded", 1)
+		if reply := p.say("s1", "and now?"); !strings.HasPrefix(reply, `v1 turn 3 after "hi"`) {
+			t.Errorf("it says %q", reply)
+		}
+		_, errOut, code := p.try(p.dir, "dev")
+		if code != 3 || !strings.Contains(errOut, "runs already") {
+			t.Errorf("a second loop: exit code %d\n%s", code, errOut)
+		}
+	})
+}
+
+// TestDevSupervisorDies: what keeps the agents alive is killed, and everything is
+// brought back, with every conversation, and nothing beside it.
+func TestDevSupervisorDies(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	d := p.dev()
+	d.await("reloaded", 1)
+	p.say("s1", "hi")
+	agent := p.pid()
+	if err := syscall.Kill(p.gatewayPID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if e := d.await("lost", 1); !strings.Contains(e.Error.Message, "was killed") {
+		t.Errorf("it says %+v", e.Error)
+	}
+	d.await("back", 1)
+	if reply := p.say("s1", "still?"); !strings.HasPrefix(reply, `turn 2 after "hi"`) {
+		t.Errorf("it says %q", reply)
+	}
+	eventually(t, 20*time.Second, "the old agent is gone", func() bool { return syscall.Kill(agent, 0) != nil })
+	p.save("turn.go", version(1))
+	d.await("reloaded", 3)
+	d.signal(syscall.SIGINT)
+	if code := d.ended(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestDevEngineGoesAway: the engine does not answer for a while. That is said, in
+// one event, and when it answers again what was saved meanwhile runs.
+func TestDevEngineGoesAway(t *testing.T) {
+	t.Parallel()
+	w := newDockerWorld(t)
+	socket := filepath.Join(w.run, "e.sock")
+	engine := proxy(t, socket)
+	engine.open(t)
+	w.env = append(w.env, "DOCKER_HOST=unix://"+socket)
+	p := w.dockerProject(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	d := p.dev()
+	d.await("reloaded", 1)
+	p.say("s1", "hi")
+	engine.close()
+	d.await("lost", 1)
+	p.save("turn.go", version(1))
+	e := d.await("failed", 1)
+	if !strings.Contains(e.Error.Message, socket) {
+		t.Errorf("it says %+v", e.Error)
+	}
+	eventually(t, 20*time.Second, "three looks", func() bool { return engine.refused.Load() >= 3 })
+	engine.open(t)
+	d.await("reloaded", 2)
+	if reply := p.say("s1", "still?"); !strings.HasPrefix(reply, `v1 turn 2 after "hi"`) {
+		t.Errorf("it says %q", reply)
+	}
+	if d.count("lost") != 1 || d.count("failed") != 1 {
+		t.Errorf("it said %d times that it is lost, and %d times that a reload failed", d.count("lost"), d.count("failed"))
+	}
+}
+
+// away is a way to the engine that can be closed.
+type away struct {
+	socket  string
+	refused atomic.Int64
+
+	mu    sync.Mutex
+	there bool
+	conns map[net.Conn]bool
+}
+
+// proxy listens on a socket, and is closed.
+func proxy(t *testing.T, socket string) *away {
+	t.Helper()
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &away{socket: socket, conns: map[net.Conn]bool{}}
+	t.Cleanup(func() { _ = l.Close(); a.close() }) // nobody is left to tell
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go a.pass(in)
+		}
+	}()
+	return a
+}
+
+func (a *away) pass(in net.Conn) {
+	defer in.Close()
+	out, err := net.Dial("unix", "/var/run/docker.sock")
+	if err != nil {
+		return
+	}
+	defer out.Close()
+	a.mu.Lock()
+	if !a.there {
+		a.mu.Unlock()
+		a.refused.Add(1)
+		return
+	}
+	a.conns[in], a.conns[out] = true, true
+	a.mu.Unlock()
+	go func() {
+		_, _ = io.Copy(out, in) // its end is the client's
+		_ = out.(*net.UnixConn).CloseWrite()
+	}()
+	_, _ = io.Copy(in, out)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.conns, in)
+	delete(a.conns, out)
+}
+
+func (a *away) open(t *testing.T) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.there = true
+}
+
+func (a *away) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.there = false
+	for c := range a.conns {
+		_ = c.Close() // that is what it is for
+	}
+}

@@ -1,0 +1,421 @@
+package main_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/turn"
+)
+
+// TestDevUnderLoad: somebody saves while clients send turns, some of which take
+// seconds. No request fails, no turn is lost, none is there twice, and no turn
+// that was sent after a reload was told is answered by older code. With
+// FLISK_TEST_LONG=1 it is 20 reloads.
+func TestDevUnderLoad(t *testing.T) {
+	reloads := 4
+	if os.Getenv("FLISK_TEST_LONG") == "1" {
+		reloads = 20
+	}
+	onEach(t, func(t *testing.T, p *project) {
+		const clients = 8
+		p.slowTurns()
+		p.save("turn.go", version(0))
+		d := p.dev()
+		d.await("reloaded", 1)
+
+		c := &crowd{
+			project: p, acks: map[string]map[int]acked{}, slow: "3s", slowly: 10,
+			client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}},
+		}
+		defer c.client.CloseIdleConnections()
+		load, calm := context.WithCancel(t.Context())
+		defer calm()
+		var all sync.WaitGroup
+		for n := range clients {
+			all.Go(func() { c.talk(t.Context(), load, n) })
+		}
+		for n := 1; n <= reloads; n++ {
+			due := c.sent.Load() + 2*clients
+			eventually(t, time.Minute, "turns go on", func() bool { return c.sent.Load() >= due })
+			p.save("turn.go", version(n))
+			e := d.await("reloaded", 1+n)
+			c.oldest.Store(int64(n))
+			t.Logf("reload %d: %v", n, e.Spans)
+		}
+		due := c.sent.Load() + 2*clients
+		eventually(t, time.Minute, "turns go on", func() bool { return c.sent.Load() >= due })
+		calm()
+		all.Wait()
+		lost, doubled := c.compare(t)
+		t.Logf("%d reloads under %d clients: %d requests, %d failed, %d lost, %d doubled, %d answered by older code",
+			reloads, clients, c.sent.Load(), len(c.failed), lost, doubled, len(c.older))
+		for _, failed := range append(c.failed, c.older...)[:min(5, len(c.failed)+len(c.older))] {
+			t.Error(failed)
+		}
+		if len(c.failed)+lost+doubled+len(c.older) > 0 {
+			t.Errorf("%d failed, %d lost, %d doubled, %d answered by older code", len(c.failed), lost, doubled, len(c.older))
+		}
+		if d.count("reloaded") != 1+reloads || d.count("failed") != 0 {
+			t.Errorf("%d reloads and %d that failed", d.count("reloaded"), d.count("failed"))
+		}
+		d.signal(syscall.SIGINT)
+		if code := d.ended(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
+// TestC08_DevGoesOn: what is wrong with the code ends no loop. The old agent
+// serves, and the fix arrives by itself.
+func TestC08_DevGoesOn(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		d := p.dev()
+		d.await("reloaded", 1)
+		good := 1
+		for i, c := range []struct{ name, code, says string }{
+			{"a syntax error", "package main\n\nfunc runTurn(", "turn.go:3"},
+			{"a panic at the start", strings.Replace(version(0), "type Memory", "func init() { panic(\"no key\") }\n\ntype Memory", 1), "no key"},
+			{"an agent that never gets ready", strings.Replace(version(0), "type Memory", "func init() { select {} }\n\ntype Memory", 1), ""},
+		} {
+			p.save("turn.go", c.code)
+			if c.says != "" {
+				e := d.await("failed", i+1)
+				if !strings.Contains(e.Error.Message+e.Error.Detail, c.says) {
+					t.Errorf("%s: it says %q, %q", c.name, e.Error.Message, e.Error.Detail)
+				}
+			} else {
+				d.await("reloading", good+i+1)
+			}
+			if reply := p.say("s1", "hi"); !strings.HasPrefix(reply, "turn") && !strings.HasPrefix(reply, fmt.Sprintf("v%d", i)) {
+				t.Errorf("%s: the old agent said %q", c.name, reply)
+			}
+			p.save("turn.go", version(i+1))
+			good++
+			d.await("reloaded", good)
+			if reply := p.say("s1", "hi"); !strings.HasPrefix(reply, fmt.Sprintf("v%d ", i+1)) {
+				t.Errorf("%s: after the fix it says %q", c.name, reply)
+			}
+		}
+	})
+}
+
+// TestC01_TenSavesAreTenReloads: by rename, one after the other.
+func TestC01_TenSavesAreTenReloads(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	d := p.dev()
+	d.await("reloaded", 1)
+	for n := 1; n <= 10; n++ {
+		p.save("turn.go", version(n))
+		d.await("reloaded", 1+n)
+	}
+	if d.count("reloaded") != 11 || d.count("reloading") != 11 {
+		t.Errorf("%d reloads of %d were for ten saves", d.count("reloaded")-1, d.count("reloading")-1)
+	}
+	if reply := p.say("s1", "hi"); !strings.HasPrefix(reply, "v10 ") {
+		t.Errorf("it says %q", reply)
+	}
+}
+
+// TestC03_ACheckoutIsOneReload: 5,000 files at once are one replacement, and what
+// runs was built from exactly them.
+func TestC03_ACheckoutIsOneReload(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	d := p.dev()
+	d.await("reloaded", 1)
+	const count = 5000
+	for n := range count {
+		dir := fmt.Sprintf("data/d%03d", n/50)
+		if n%50 == 0 {
+			if err := os.MkdirAll(filepath.Join(p.dir, dir), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.write(fmt.Sprintf("%s/f%d.txt", dir, n), fmt.Sprint(n))
+	}
+	p.write("all.go", "package main\n\nimport \"embed\"\n\n//go:embed data\nvar all embed.FS\n")
+	p.save("turn.go", strings.Replace(version(1), `fmt.Sprintf("v1 turn`, `count(all)+fmt.Sprintf("v1 turn`, 1)+`
+func count(all embed.FS) string {
+	n := 0
+	dirs, _ := all.ReadDir("data")
+	for _, d := range dirs {
+		files, _ := all.ReadDir("data/" + d.Name())
+		n += len(files)
+	}
+	return fmt.Sprint(n, " files, ")
+}
+`)
+	code := p.readFile("turn.go")
+	p.save("turn.go", strings.Replace(code, "import (", "import (\n\t\"embed\"", 1))
+	d.await("reloaded", 2)
+	if reply := p.say("s1", "hi"); !strings.HasPrefix(reply, fmt.Sprintf("%d files, v1", count)) {
+		t.Errorf("it says %q", reply)
+	}
+	p.save("turn.go", code) // does not build: whatever was left of the storm comes before
+	d.await("failed", 1)
+	if n := d.count("reloaded") - 1; n != 1 {
+		t.Errorf("%d replacements", n)
+	}
+}
+
+// TestDevAppliesSettings: flisk.yaml and .env are applied as up does, and a wrong
+// flisk.yaml changes nothing.
+func TestDevAppliesSettings(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		d := p.dev()
+		d.await("reloaded", 1)
+		gateway := p.gatewayPID()
+		p.write(".env", "COLOUR='a $b \"c\" # d'\n")
+		if e := d.await("reloaded", 2); len(e.Agents) != 1 {
+			t.Errorf("a changed .env: %+v", e)
+		}
+		p.edit("flisk.yaml", regexp.MustCompile(`turn_timeout: \w+`), "turn_timeout: 77s")
+		e := d.await("reloading", 3)
+		if !strings.Contains(strings.Join(e.Steps, "\n"), "turn_timeout") {
+			t.Errorf("a changed setting: %q", e.Steps)
+		}
+		d.await("reloaded", 3)
+		if after := p.gatewayPID(); after != gateway {
+			t.Errorf("the gateway was replaced: %d, now %d", gateway, after)
+		}
+		good := p.readFile("flisk.yaml")
+		p.save("flisk.yaml", good+"nonsense: [\n")
+		if e := d.await("failed", 1); !strings.Contains(e.Error.Message+e.Error.Detail, "flisk.yaml") {
+			t.Errorf("a wrong flisk.yaml: %+v", e.Error)
+		}
+		p.say("s1", "hi")
+		p.save("flisk.yaml", good)
+		d.await("unchanged", 1)
+	})
+}
+
+// TestC06_IdleDev: nobody saves, and nothing happens: no reload, and next to no
+// work. With FLISK_TEST_LONG=1 it is a minute.
+func TestC06_IdleDev(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
+	d := p.dev()
+	d.await("reloaded", 1)
+	idle := 6 * time.Second
+	if os.Getenv("FLISK_TEST_LONG") == "1" {
+		idle = time.Minute
+	}
+	all := []int{d.cmd.Process.Pid, p.gatewayPID(), p.pid()}
+	before := workOf(t, all)
+	<-time.After(idle) // what is measured is time that passes
+	work := workOf(t, all) - before
+	limit := time.Duration(10*idle.Seconds()) * time.Millisecond // 600 ms a minute
+	t.Logf("C06: %s idle: %s of processor time, of at most %s; %d reloads", idle, work, limit, d.count("reloaded")-1)
+	if os.Getenv("FLISK_TEST_LONG") != "1" {
+		limit *= 5 // a short look has coarse ticks
+	}
+	if work > limit || d.count("reloading") != 1 {
+		t.Errorf("%s of work and %d reloads in %s", work, d.count("reloading")-1, idle)
+	}
+}
+
+// workOf is the processor time of processes so far.
+func workOf(t *testing.T, pids []int) (work time.Duration) {
+	t.Helper()
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux that Go runs on
+	for _, pid := range pids {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, ok := strings.Cut(string(stat), ") ") // the name may have spaces
+		fields := strings.Fields(rest)
+		if !ok || len(fields) < 13 {
+			t.Fatalf("the kernel says %q", stat)
+		}
+		for _, field := range fields[11:13] {
+			n, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			work += time.Duration(n) * tick
+		}
+	}
+	return work
+}
+
+// TestC09_WhatRunsIsWhatIsOnDisk: also what was saved while nothing ran, and the
+// code says so before the first turn.
+func TestC09_WhatRunsIsWhatIsOnDisk(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		d := p.dev()
+		d.await("reloaded", 1)
+		p.save("turn.go", version(1))
+		d.await("reloaded", 2)
+		before := p.code()
+		d.signal(syscall.SIGINT)
+		d.ended()
+		p.save("turn.go", version(2))
+		p.do("up")
+		if after := p.code(); after == before {
+			t.Errorf("the code is still %s", after)
+		}
+		if reply := p.say("s1", "hi"); !strings.HasPrefix(reply, "v2 ") {
+			t.Errorf("it says %q", reply)
+		}
+		p.save("turn.go", version(1))
+		p.do("up")
+		if after := p.code(); after != before {
+			t.Errorf("the same source is %s, and was %s", after, before)
+		}
+	})
+}
+
+// TestC10_ReloadOfAnyImage: an image of a Dockerfile with a user of its own,
+// without a shell, in a container that cannot be written to.
+func TestC10_ReloadOfAnyImage(t *testing.T) {
+	t.Parallel()
+	p := newDockerWorld(t).dockerProject(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	// No base image can be pulled here: the program is built beside the project.
+	build := func(n int) {
+		t.Helper()
+		p.write("turn.go", version(n))
+		cmd := exec.Command("go", "build", "-o", filepath.Join(p.dir, "program.new"), ".")
+		cmd.Dir, cmd.Env = p.dir, append(p.env, "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if err := os.Rename(filepath.Join(p.dir, "program.new"), filepath.Join(p.dir, "program")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build(0)
+	p.write("passwd", "app:x:4711:4711::/:\n")
+	p.write("group", "app:x:4711:\n")
+	p.write("Own.Dockerfile", "FROM scratch\nCOPY passwd group /etc/\nCOPY program /agent\nCOPY --chown=app:app data /data\nUSER app:app\nENTRYPOINT [\"/agent\"]\n")
+	if err := os.Mkdir(filepath.Join(p.dir, "data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.write("data/.keep", "")
+	p.write("compose.override.yaml", "services:\n  bot:\n    user: app:app\n    build: {dockerfile: Own.Dockerfile}\n")
+	d := p.dev()
+	d.await("reloaded", 1)
+	for n := 1; n <= 2; n++ {
+		reloads := d.count("reloaded")
+		build(n)
+		eventually(t, time.Minute, "the new program runs", func() bool {
+			return d.count("reloaded") > reloads && strings.HasPrefix(p.say("s1", "hi"), fmt.Sprintf("v%d ", n))
+		})
+	}
+}
+
+// TestDevLongTurn: a turn that takes long ends on the code that it began with, new
+// turns run on the new code meanwhile, and one of the same session waits for it.
+// What is saved during all that is one more reload, and does not wait (C07).
+func TestC07_DevLongTurn(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		p.save("turn.go", version(0))
+		d := p.dev()
+		d.await("reloaded", 1)
+		type timed struct {
+			reply string
+			at    time.Time
+		}
+		send := func(session, input string) <-chan timed {
+			got := make(chan timed, 1)
+			go func() {
+				a, err := p.post(t.Context(), "bot", fmt.Sprintf("%q", input), http.Header{turn.HeaderSession: {session}})
+				if err != nil || a.status != http.StatusOK {
+					t.Errorf("%s %q: %d %v %v", session, input, a.status, a.problem, err)
+				}
+				var reply string
+				_ = json.Unmarshal(a.result.Reply, &reply) // what it is not is seen below
+				got <- timed{reply, time.Now()}
+			}()
+			return got
+		}
+		long := send("s1", "20s long")
+		d.log("turn runs")
+		p.save("turn.go", version(1))
+		d.await("reloaded", 2)
+		behind := send("s1", "and then")
+		beside := <-send("s2", "hi")
+		p.save("turn.go", version(2))
+		p.save("turn.go", version(3)) // while the reload of the one before is under way, or just before it
+		deadline := time.Now().Add(time.Minute)
+		for !strings.HasPrefix(beside.reply, "v3 ") && time.Now().Before(deadline) {
+			beside = <-send("s2", "hi")
+		}
+		d.await("reloaded", 3)
+		first, second := <-long, <-behind
+		if !strings.HasPrefix(first.reply, `v0 turn 1 after "20s long"`) || !strings.HasPrefix(second.reply, `v1 turn 2 after "20s long"`) {
+			t.Errorf("the long turn: %q, and the one behind it: %q", first.reply, second.reply)
+		}
+		if beside.at.After(first.at) {
+			t.Errorf("the long turn ended at %s, and the newest code answered at %s only", first.at, beside.at)
+		}
+		if n := d.count("reloaded") - 2; n > 2 {
+			t.Errorf("two saves at once were %d reloads", n)
+		}
+	})
+}
+
+// TestC08_OneAgentOfTwo: a change of one agent's code replaces that one only.
+func TestC08_OneAgentOfTwo(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	if err := os.Mkdir(filepath.Join(p.dir, "clerk"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.write("clerk/main.go", p.readFile("main.go"))
+	p.write("clerk/turn.go", slowCode)
+	p.edit("flisk.yaml", regexp.MustCompile(`(?m)^agents:\n`), "agents:\n  clerk: {path: clerk}\n")
+	d := p.dev()
+	d.await("reloaded", 1)
+	pids := func() map[string]int {
+		var status struct {
+			Gateway  int `json:"gateway_pid"`
+			Replicas []struct {
+				Agent string
+				PID   int
+				State string
+			}
+		}
+		if err := json.Unmarshal([]byte(p.do("status", "--json")), &status); err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]int{"gateway": status.Gateway}
+		for _, r := range status.Replicas {
+			if r.State == "ready" {
+				all[r.Agent] = r.PID
+			}
+		}
+		return all
+	}
+	before := pids()
+	p.save("clerk/turn.go", version(1))
+	if e := d.await("reloaded", 2); len(e.Agents) != 1 || e.Agents[0] != "clerk" {
+		t.Errorf("replaced: %q", e.Agents)
+	}
+	d.await("drained", 1)
+	after := pids()
+	if after["gateway"] != before["gateway"] || after["bot"] != before["bot"] || after["clerk"] == before["clerk"] || after["clerk"] == 0 {
+		t.Errorf("before %v, after %v", before, after)
+	}
+}
