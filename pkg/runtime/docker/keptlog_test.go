@@ -2,6 +2,7 @@ package docker
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,18 @@ func TestKeptLogsAreBounded(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(dir, files[len(files)-1].Name()))
 	if err != nil || !strings.Contains(string(content), " bot-1 a turn of 1ms begins\n") {
 		t.Errorf("the newest says %q, %v", content, err)
+	}
+}
+
+// TestLogOfAContainerThatIsBeingRemoved is no error: what it wrote is kept.
+func TestLogOfAContainerThatIsBeingRemoved(t *testing.T) {
+	t.Parallel()
+	p, fake := onFake(t, dockertest.Options{})
+	p.Up()
+	fake.Fail(dockertest.Failure{Op: "ContainerLogs", Status: http.StatusConflict, Message: "can not get logs from container which is dead or marked for removal"})
+	err := driverOf(p).Logs(t.Context(), runtime.LogOptions{Tail: -1}, func(runtime.Line) error { return nil })
+	if err != nil {
+		t.Error(err)
 	}
 }
 

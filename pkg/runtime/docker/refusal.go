@@ -47,7 +47,7 @@ func classify(err error) error {
 		return refusal{errNoSubnet, err}
 	case says("bind source path does not exist"):
 		return refusal{errNoSource, err}
-	case errdefs.IsNotFound(err):
+	case errdefs.IsNotFound(err), says("marked for removal"): // it goes at this moment
 		return refusal{errNotFound, err}
 	case errdefs.IsConflict(err):
 		return refusal{errConflict, err}
