@@ -59,7 +59,8 @@ func (d *Driver) converge(ctx context.Context, p runtime.Progress, op runtime.Op
 		return report, err
 	}
 	defer release()
-	if d.o.Attached && len(l.everything()) == 0 {
+	// A reader may be there: the down counts what it keeps.
+	if d.o.Attached && len(l.agents)+len(l.gateways)+len(l.services) == 0 {
 		return report, runtime.ErrStopped
 	}
 	report.Place = d.volumePlace(l.e)
