@@ -63,6 +63,26 @@ func (p Plan) Leave() (Plan, []Ref) {
 // it, so what runs under it is never taken for what a source would give.
 func Unsettled(code string) string { return code + "-unsettled-" + strings.ToLower(rand.Text()[:8]) }
 
+// BuildAll does the build steps of several agents, one after the other. Building
+// the later ones takes its time, and so check looks at all of them again before
+// anything is started from them.
+func BuildAll(steps []Step, build, check func(Step) error) error {
+	for _, s := range steps {
+		if err := build(s); err != nil {
+			return err
+		}
+	}
+	if len(steps) == 1 {
+		return nil
+	}
+	for _, s := range steps {
+		if err := check(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Together does all steps at once and returns the error of the first of them
 // that has one.
 func Together(steps []Step, do func(Step) error) error {

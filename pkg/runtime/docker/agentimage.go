@@ -90,26 +90,6 @@ func (a *apply) buildProgram(ctx context.Context, w wantedAgent) (wantedAgent, e
 	return w, err
 }
 
-// builds makes the images of several agents, one after the other. Building the
-// later ones takes its time, and so all are looked at again before anything is
-// started from them.
-func (a *apply) builds(ctx context.Context, steps []runtime.Step) error {
-	for _, s := range steps {
-		if err := a.step(ctx, s); err != nil {
-			return err
-		}
-	}
-	if !a.built || a.restless || len(steps) == 1 {
-		return nil
-	}
-	for _, s := range steps {
-		if err := a.checkSource(*a.target.agent(s.Agent)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // buildWithoutC builds, and finds out meanwhile whether the program has C code,
 // which takes a tenth of that. Those are the packages with C code then, and there
 // is no program. What else is wrong is the build's to tell.

@@ -69,7 +69,12 @@ func (a *apply) run(ctx context.Context, plan runtime.Plan) error {
 func (a *apply) group(ctx context.Context, steps []runtime.Step) error {
 	switch steps[0].Do {
 	case runtime.Build:
-		return a.builds(ctx, steps)
+		return runtime.BuildAll(steps, func(s runtime.Step) error { return a.step(ctx, s) }, func(s runtime.Step) error {
+			if !a.built || a.restless {
+				return nil
+			}
+			return a.checkSource(*a.target.agent(s.Agent))
+		})
 	case runtime.Await:
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)

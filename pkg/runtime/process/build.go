@@ -46,26 +46,6 @@ func (a *apply) build(ctx context.Context, agent targetAgent) (targetAgent, erro
 	return agent, err
 }
 
-// builds makes the programs of several agents, one after the other. Building the
-// later ones takes its time, and so all are looked at again before anything is
-// started from them.
-func (a *apply) builds(ctx context.Context, steps []runtime.Step) error {
-	for _, s := range steps {
-		if err := a.step(ctx, s); err != nil {
-			return err
-		}
-	}
-	if !a.built || a.restless || len(steps) == 1 {
-		return nil
-	}
-	for _, s := range steps {
-		if err := a.checkSource(*a.target.agent(s.Agent)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (a *apply) checkSource(agent targetAgent) error {
 	return runtime.CheckSource(a.d.o.SourceHash, a.d.o.SourceStill, agent.Name, agent.code)
 }
