@@ -22,7 +22,7 @@ func TestChangeHoldsOrReleases(t *testing.T) {
 		if err != nil {
 			return errors.Is(err, ErrLocked)
 		}
-		_ = f.Close() // it was only a question
+		_ = Unlock(f) // it was only a question
 		return false
 	}
 	look := func(err error) func() (string, error) {

@@ -85,7 +85,13 @@ func Project(ctx context.Context, path string, p runtime.Progress) (release func
 	if err != nil {
 		return nil, noLock(err)
 	}
-	return func() { _ = f.Close() }, nil // closing is what unlocks; there is nothing to lose
+	return func() { _ = Unlock(f) }, nil // there is nothing to lose
+}
+
+// Unlock gives a lock back and closes its file. Closing alone would leave the lock
+// to a process that is being started at this moment, until it is its own program.
+func Unlock(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
 
 func noLock(err error) error {

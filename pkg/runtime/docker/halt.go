@@ -79,8 +79,8 @@ func (d *Driver) stopped(ctx context.Context, e *engine, c seen) (ending, error)
 }
 
 // aloneStops waits while another flisk command stops a container, and has others
-// wait until release is called: the engine sends each of them a SIGTERM, and an
-// agent's second one cuts its drain short. With Force, which is about that, nobody
+// wait until release is called: the engine sends a SIGTERM for each of them, and an
+// agent of an older library takes the second one for haste. With Force, which is about that, nobody
 // waits; and a place that cannot be locked must not keep a container running.
 func (d *Driver) aloneStops(id string) (release func()) {
 	path := d.place.stop(id)
@@ -92,7 +92,7 @@ func (d *Driver) aloneStops(id string) (release func()) {
 		case err == nil:
 			return func() {
 				_ = os.Remove(path) // who has opened it already finds the container stopped
-				_ = f.Close()
+				_ = claim.Unlock(f)
 			}
 		case !errors.Is(err, claim.ErrLocked):
 			return func() {}

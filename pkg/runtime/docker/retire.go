@@ -60,7 +60,7 @@ func (d *Driver) settleNames(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = claim.Unlock(f) }() // there is nothing to lose
 	l, err := d.look(ctx)
 	if err != nil {
 		return err
