@@ -30,6 +30,11 @@ type Options struct {
 	GOOS, GOARCH string // the target; "" is this machine
 	Overlay      string // a file for the go command's -overlay flag; "" for none
 
+	// Strip leaves out what only a debugger reads: a third of the program, and a
+	// quarter of the time. What a panic prints is the same. GOFLAGS that say how to
+	// link are followed instead.
+	Strip bool
+
 	// Output takes what the go command prints, while it prints it. May be nil.
 	Output io.Writer
 }
@@ -72,6 +77,9 @@ func Build(ctx context.Context, o Options) error {
 	args := []string{"build", "-trimpath", "-buildvcs=false", "-o", temporary}
 	if o.Overlay != "" {
 		args = append(args, "-overlay", o.Overlay)
+	}
+	if o.Strip && !toolchain.hasFlag(ctx, "-ldflags") {
+		args = append(args, "-ldflags=-s -w")
 	}
 	cmd := exec.Command(toolchain.Path, append(args, pkg)...)
 	cmd.Dir = from

@@ -65,6 +65,15 @@ func environment() []string {
 	return append(os.Environ(), pinned)
 }
 
+// hasFlag reports whether the user's GOFLAGS, from the environment or written with
+// go env -w, have a flag. One on the command line would take its place.
+func (g Go) hasFlag(ctx context.Context, flag string) bool {
+	cmd := exec.CommandContext(ctx, g.Path, "env", "GOFLAGS")
+	cmd.Env, cmd.Dir = environment(), filepath.Dir(g.Path)
+	out, err := cmd.Output()
+	return err == nil && strings.Contains(string(out), flag) // an error is the build's to tell
+}
+
 // check refuses a toolchain that is older than what a module asks for, before
 // the go command does so in its own words. A toolchain that the user lets choose
 // another version is left to do that.
