@@ -313,7 +313,6 @@ type flisk struct {
 	place
 	*devLoop
 	saves int
-	was   string // the hash of the code before the save
 }
 
 func newFlisk(p *project, runtime string) *flisk {
@@ -321,7 +320,6 @@ func newFlisk(p *project, runtime string) *flisk {
 	code := p.readFile("turn.go")
 	f := &flisk{place: place{p, code}, devLoop: p.dev("--runtime", runtime)}
 	f.await("reloaded", 1)
-	f.was = p.code()
 	return f
 }
 
@@ -330,20 +328,16 @@ func (f *flisk) save(code string) {
 	f.place.save(code)
 }
 
-// changed asks the gateway for the agent's readiness: the answer says whose it is.
+// changed waits until the loop says so, after new turns run on the new code: no
+// question slows the build down.
 func (f *flisk) changed() {
 	f.place.t.Helper()
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
-	for now := f.was; now == f.was; <-tick.C {
-		now = f.project.code()
-	}
+	f.await("reloaded", f.saves+1)
 }
 
 func (f *flisk) settle() {
 	f.place.t.Helper()
 	f.await("drained", f.saves)
-	f.was = f.project.code()
 }
 
 // held is a place whose program is known to have ended when it closes a connection
