@@ -2,18 +2,12 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/turn"
 )
-
-// followEvery is how often a follow looks for containers that are new.
-const followEvery = 250 * time.Millisecond
 
 // Logs implements runtime.Driver. They are those of the containers that are
 // there, and the last lines of those that were removed. A follow goes on with
@@ -44,110 +38,4 @@ func (d *Driver) Logs(ctx context.Context, o runtime.LogOptions, emit func(runti
 // ofAgent are the containers of an agent, of all when it is "".
 func (l look) ofAgent(agent string) []seen {
 	return slices.DeleteFunc(slices.Clone(l.agents), func(c seen) bool { return agent != "" && c.Agent != agent })
-}
-
-// stream is one reading of what a container writes, while one process runs in it.
-type stream struct {
-	started string // of the process
-	missed  int    // looks in a row in which that one did not run
-	cancel  context.CancelFunc
-	done    bool
-}
-
-// maxMissed is how many looks a stream may go on whose process does not run: its
-// last lines are on their way. Engines leave some open for ever.
-const maxMissed = 4
-
-// follow reads every container of an agent on from the line after the latest, each
-// in a goroutine of its own, and those that come later from their first. It
-// returns nil when ctx ends.
-//
-// That the stream of a process ends with it is not relied on: measured, Docker
-// 20.10 leaves one open that was begun while the process died, and it then says
-// nothing of the next one in the same container. So each process gets a stream.
-func (d *Driver) follow(ctx context.Context, agent string, latest map[string]time.Time, emit func(runtime.Line) error) error {
-	following, cancel := context.WithCancelCause(ctx)
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer cancel(nil)
-	var one sync.Mutex // emit is called by one at a time; for latest and streams, too
-	streams := map[string]*stream{}
-	for {
-		l, err := d.look(following)
-		if err != nil && following.Err() == nil {
-			return err
-		}
-		one.Lock()
-		containers := l.ofAgent(agent)
-		endStale(streams, containers)
-		for _, c := range containers {
-			s, since := streams[c.ID], latest[c.ID]
-			if s != nil && (!s.done || s.started == c.State.StartedAt && !c.runs()) || s == nil && !c.runs() && !since.IsZero() {
-				continue
-			}
-			reading, end := context.WithCancel(following)
-			s = &stream{started: c.State.StartedAt, cancel: end}
-			streams[c.ID] = s
-			all.Go(func() {
-				defer end()
-				at, err := readOn(reading, l.e, c, since, &one, emit)
-				one.Lock()
-				defer one.Unlock()
-				latest[c.ID], s.done = at, true
-				if err != nil {
-					cancel(err)
-				}
-			})
-		}
-		one.Unlock()
-		if pause(following, followEvery) != nil {
-			break
-		}
-	}
-	if ctx.Err() != nil {
-		return nil
-	}
-	return context.Cause(following)
-}
-
-// endStale ends the streams of processes that are over.
-func endStale(streams map[string]*stream, containers []seen) {
-	for id, s := range streams {
-		i := slices.IndexFunc(containers, func(c seen) bool { return c.ID == id })
-		switch {
-		case i >= 0 && containers[i].State.StartedAt != s.started:
-			s.cancel() // another process: what this one wrote last is read with that
-		case i >= 0 && containers[i].State.Running:
-			s.missed = 0
-		default:
-			if s.missed++; s.missed >= maxMissed {
-				s.cancel()
-			}
-		}
-	}
-}
-
-// readOn hands on what a container writes behind a time, until it ends, and
-// returns the time of the last line. That it is gone, or that ctx ended, is no
-// error.
-func readOn(ctx context.Context, e *engine, c seen, since time.Time, one *sync.Mutex, emit func(runtime.Line) error) (time.Time, error) {
-	o := logOptions{tail: -1, follow: true}
-	if !since.IsZero() {
-		o.since = since.Add(time.Nanosecond)
-	}
-	var failed error
-	err := e.logs(ctx, c.ID, o, func(line logLine) error {
-		one.Lock()
-		defer one.Unlock()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		since = line.time
-		failed = emit(runtime.Line{Time: line.time, Replica: c.Replica, Text: line.text})
-		return failed
-	})
-	if failed != nil || ctx.Err() != nil || errors.Is(err, errNotFound) {
-		return since, failed
-	}
-	return since, err
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	api "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
@@ -350,7 +351,7 @@ func (e *Engine) containerRemove(w http.ResponseWriter, r *http.Request) error {
 		return refuse(http.StatusConflict, "You cannot remove a %s container %s. Stop the container before attempting removal or force remove", c.status(), c.id)
 	}
 	delete(e.containers, c.id)
-	e.announce()
+	e.tell(c, events.ActionDestroy)
 	return noContent(w)
 }
 

@@ -8,7 +8,7 @@
 // Containers (create, start, stop, kill, restart policies, wait, rename, remove,
 // list, inspect, health checks, logs, exec, archive), images (load, inspect,
 // list, remove, tag; pull from [Options.Registry], build by [Options.Build]),
-// networks with their aliases, volumes. Each as API 1.41, 1.44 or 1.52 has it:
+// networks with their aliases, volumes, the events of starts, exits and removals. Each as API 1.41, 1.44 or 1.52 has it:
 // the oldest and the newest version, one network at create below 1.44, the
 // fields that an older engine ignores (see [Engine.Ignored]).
 //
@@ -24,6 +24,6 @@
 // # What is not
 //
 // Everything else is answered with 501 and the test sees it in [Engine.Calls]:
-// events, prunes, commits, attach, resize, the classic builder's language,
+// other events, prunes, commits, attach, resize, the classic builder's language,
 // swarm. Nothing is invented to look like success.
 package dockertest

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/api/types/volume"
@@ -66,6 +67,7 @@ type Engine struct {
 	volumes    map[string]*volume.Volume
 	execs      map[string]*execution
 	changed    chan struct{} // closed and replaced at each change of a container's state
+	events     []events.Message
 }
 
 // Start starts an engine.

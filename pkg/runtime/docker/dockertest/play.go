@@ -19,6 +19,7 @@ import (
 	"time"
 
 	api "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
 	"github.com/docker/go-connections/nat"
 
 	"github.com/flisk-go/flisk/pkg/internal/proc"
@@ -68,7 +69,7 @@ func (e *Engine) begin(c *container) error {
 	}
 	p.ports = ports
 	c.play, c.started, c.exitCode, c.restarting, c.paused = p, time.Now(), 0, false, false
-	e.announce()
+	e.tell(c, events.ActionStart)
 	e.wg.Go(func() { e.follow(c, p) })
 	if h := c.request.Healthcheck; h != nil && len(h.Test) > 0 && h.Test[0] != "NONE" {
 		c.health = &api.Health{Status: api.Starting}
@@ -88,7 +89,7 @@ func (e *Engine) follow(c *container, p *play) {
 	if !again {
 		c.logs.end()
 	}
-	e.announce()
+	e.tell(c, events.ActionDie)
 	pause := restartPause << min(c.restarts, 6)
 	e.mu.Unlock()
 	if !again {

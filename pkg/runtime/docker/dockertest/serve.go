@@ -130,6 +130,7 @@ func (e *Engine) routes() []route {
 		{"Ping", "GET", "/_ping", e.ping},
 		{"ServerVersion", "GET", "/version", e.version},
 		{"Info", "GET", "/info", e.info},
+		{"Events", "GET", "/events", e.systemEvents},
 
 		{"ContainerCreate", "POST", "/containers/create", e.containerCreate},
 		{"ContainerList", "GET", "/containers/json", e.containerList},
