@@ -108,8 +108,8 @@ func newRoot(a *app) *cobra.Command {
 		Example: examples(
 			"flisk demo", "see it: the whole story in under a minute",
 			"flisk init bot", "begin: a new agent in ./bot",
-			"flisk -C bot up", "run it",
-			`flisk -C bot turn "hello" -s s1`, "talk to it",
+			"flisk -C bot dev", "run it, and reload it at every save",
+			`flisk -C bot turn "hello" -s s1`, "talk to it, from another terminal",
 		),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -110,7 +110,7 @@ func runInit(a *app, o initOptions) error {
 		console.Field{Label: "in", Value: console.Cell{Text: made.Dir}, Shrink: console.Middle},
 		console.Field{Label: "agent", Value: console.Cell{Text: made.Agent + ": edit turn.go, its runTurn is yours"}},
 		console.Field{Label: "gateway", Value: console.Cell{Text: "port " + strconv.Itoa(made.Port) + ", in " + project.FileName}},
-		console.Field{Label: "next", Value: console.Cell{Text: flisk + " up", Style: console.Accent}},
+		console.Field{Label: "next", Value: console.Cell{Text: flisk + " dev", Style: console.Accent}},
 	)
 	return nil
 }
