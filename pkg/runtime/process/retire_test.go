@@ -1,6 +1,7 @@
 package process
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -137,5 +138,30 @@ func TestRetireBesideOtherChanges(t *testing.T) {
 				t.Errorf("what runs: %+v", now)
 			}
 		})
+	}
+}
+
+// TestKillBesideADrain: what finishes its turns is left to do so, and nothing is
+// waited for in its place.
+func TestKillBesideADrain(t *testing.T) {
+	t.Parallel()
+	r, old, answer := leaving(t)
+	var all sync.WaitGroup
+	all.Go(func() {
+		if _, err := r.driver().Retire(t.Context(), old); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "the drain to begin", func() bool {
+		return slices.ContainsFunc(r.observe().Replicas, func(seen runtime.Replica) bool { return seen.State == runtime.Draining })
+	})
+	killed, err := r.driver().Kill(t.Context(), "bot")
+	if err != nil || len(killed) != 1 {
+		t.Errorf("kill: %+v, %v", killed, err)
+	}
+	r.mustAnswer(answer, "c1")
+	all.Wait()
+	if got := r.mustTurn("bot", ""); !strings.HasPrefix(got, "c2 ") {
+		t.Errorf("then answers %q", got)
 	}
 }

@@ -223,7 +223,7 @@ func (s *supervisor) signal(ctx context.Context, r signalRequest) ([]runtime.Cha
 	var changes []runtime.Change
 	var errs []error
 	for _, k := range s.all() {
-		if k.Agent != r.Agent {
+		if k.Agent != r.Agent || k.isStopping() { // nothing takes the place of that one
 			continue
 		}
 		all.Go(func() {
