@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,7 +92,10 @@ func TestDevIsKilled(t *testing.T) {
 // brought back, with every conversation, and nothing beside it.
 func TestDevSupervisorDies(t *testing.T) {
 	t.Parallel()
-	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
+	w := newWorld(t)
+	mark := "DEV_MARK=" + filepath.Base(w.run)
+	p := w.project(filepath.Join(t.TempDir(), "bot"))
+	w.env = append(w.env, mark)
 	p.slowTurns()
 	d := p.dev()
 	d.await("reloaded", 1)
@@ -110,9 +114,19 @@ func TestDevSupervisorDies(t *testing.T) {
 	eventually(t, 20*time.Second, "the old agent is gone", func() bool { return syscall.Kill(agent, 0) != nil })
 	p.save("turn.go", version(1))
 	d.await("reloaded", 3)
+	eventually(t, 20*time.Second, "nothing but the loop, the supervisor and one agent runs", func() bool {
+		running, pids := marked(t, mark), p.pids()
+		return len(running) == 3 && running[d.cmd.Process.Pid] != "" && running[pids["gateway"]] != "" && running[pids["bot"]] != ""
+	})
 	d.signal(syscall.SIGINT)
 	if code := d.ended(); code != 0 {
 		t.Errorf("exit code %d", code)
+	}
+	for pid, command := range marked(t, mark) {
+		t.Errorf("process %d is left: %s", pid, command)
+	}
+	if left := everything(t, w.run); len(left) > 0 {
+		t.Errorf("left is %q", left)
 	}
 }
 
@@ -130,6 +144,7 @@ func TestDevEngineGoesAway(t *testing.T) {
 	d := p.dev()
 	d.await("reloaded", 1)
 	p.say("s1", "hi")
+	networks := p.objects("network", "ls", "-q")
 	engine.close()
 	d.await("lost", 1)
 	p.save("turn.go", version(1))
@@ -145,6 +160,23 @@ func TestDevEngineGoesAway(t *testing.T) {
 	}
 	if d.count("lost") != 1 || d.count("failed") != 1 {
 		t.Errorf("it said %d times that it is lost, and %d times that a reload failed", d.count("lost"), d.count("failed"))
+	}
+	d.await("drained", 1)
+	if all := p.objects("ps", "-aq"); len(all) != 2 {
+		t.Errorf("%d containers, want the agent and the gateway", len(all))
+	}
+	if now := p.objects("network", "ls", "-q"); !slices.Equal(now, networks) {
+		t.Errorf("the networks were %q, and now are %q", networks, now)
+	}
+	d.signal(syscall.SIGINT)
+	if code := d.ended(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if left := slices.Concat(p.objects("ps", "-aq"), p.objects("network", "ls", "-q")); len(left) > 0 {
+		t.Errorf("left is %q", left)
+	}
+	if volumes := p.objects("volume", "ls", "-q"); len(volumes) != 1 {
+		t.Errorf("the volumes are %q", volumes)
 	}
 }
 

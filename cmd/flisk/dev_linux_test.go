@@ -18,11 +18,12 @@ import (
 	"github.com/flisk-go/flisk/pkg/turn"
 )
 
-// devLoop is a "flisk dev --json" that runs, and what it said.
+// devLoop is a "flisk dev" that runs, and what it said.
 type devLoop struct {
-	p   *project
-	cmd *exec.Cmd
-	err bytes.Buffer
+	p     *project
+	cmd   *exec.Cmd
+	plain bool // not --json: every line is an event "line"
+	err   bytes.Buffer
 
 	over chan struct{} // closed when it has ended
 
@@ -35,18 +36,31 @@ type devEvent struct {
 	Event  string
 	Reload int
 	Paths  []string
+	Files  int
 	Agents []string
 	Steps  []string
 	Spans  map[string]int64 `json:"spans_ms"`
+	URL    string
 	Error  struct{ Message, Hint, Detail string }
 	Log    struct{ Replica, Text string }
 	seen   time.Time
 }
 
-// dev starts the loop, and ends it with the test.
+// dev starts the loop with --json, and ends it with the test.
 func (p *project) dev(args ...string) *devLoop {
 	p.t.Helper()
-	d := &devLoop{p: p, cmd: p.command(p.dir, append([]string{"dev", "--json"}, args...)...), over: make(chan struct{}), news: make(chan struct{})}
+	return p.loop(&devLoop{}, append([]string{"dev", "--json"}, args...))
+}
+
+// plainDev is the same for people, off a terminal.
+func (p *project) plainDev(args ...string) *devLoop {
+	p.t.Helper()
+	return p.loop(&devLoop{plain: true}, append([]string{"dev"}, args...))
+}
+
+func (p *project) loop(d *devLoop, args []string) *devLoop {
+	p.t.Helper()
+	d.p, d.cmd, d.over, d.news = p, p.command(p.dir, args...), make(chan struct{}), make(chan struct{})
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
 		p.t.Fatal(err)
@@ -63,6 +77,7 @@ func (p *project) dev(args ...string) *devLoop {
 			d.signal(syscall.SIGINT)
 			d.ended()
 		}
+		d.onlyDocumented()
 		if p.t.Failed() {
 			p.t.Logf("the loop said:\n%s%s", d.told(), d.err.String())
 		}
@@ -74,7 +89,9 @@ func (d *devLoop) read(lines *bufio.Scanner) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var e devEvent
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+		if d.plain {
+			e.Event, e.Log.Text = "line", lines.Text()
+		} else if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			e.Event = "not JSON: " + lines.Text()
 		}
 		e.seen = time.Now()
@@ -86,6 +103,28 @@ func (d *devLoop) read(lines *bufio.Scanner) {
 	}
 	_ = d.cmd.Wait() // ended looks at how
 	close(d.over)
+}
+
+// onlyDocumented fails the test for a line that is no JSON, or an event that
+// docs/DEV_LOOP.md does not know.
+func (d *devLoop) onlyDocumented() {
+	d.p.t.Helper()
+	content, err := os.ReadFile("../../docs/DEV_LOOP.md")
+	if err != nil {
+		d.p.t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(content), "| event | means |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	if !ok {
+		d.p.t.Fatal("docs/DEV_LOOP.md has no table of events")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.events {
+		if !d.plain && !strings.Contains(table, "`"+e.Event+"`") {
+			d.p.t.Errorf("an event that is not documented: %s", e.Event)
+		}
+	}
 }
 
 func (d *devLoop) told() string {
@@ -198,26 +237,46 @@ func (p *project) readFile(name string) string {
 // gatewayPID is the gateway's process, as status knows it.
 func (p *project) gatewayPID() int {
 	p.t.Helper()
-	var status struct {
-		PID int `json:"gateway_pid"`
-	}
-	if err := json.Unmarshal([]byte(p.do("status", "--json")), &status); err != nil || status.PID == 0 {
-		p.t.Fatalf("the gateway's process: %+v, %v", status, err)
-	}
-	return status.PID
+	return p.pids()["gateway"]
 }
 
-// said reports whether an agent printed a text.
-func (d *devLoop) said(text string) bool {
+// pids are the main processes of the gateway and of every agent that is ready, as
+// status knows them, on either runtime.
+func (p *project) pids() map[string]int {
+	p.t.Helper()
+	var status struct {
+		Gateway  int `json:"gateway_pid"`
+		Replicas []struct {
+			Agent, State string
+			PID          int
+		}
+	}
+	if err := json.Unmarshal([]byte(p.do("status", "--json")), &status); err != nil || status.Gateway == 0 {
+		p.t.Fatalf("the gateway's process: %+v, %v", status, err)
+	}
+	all := map[string]int{"gateway": status.Gateway}
+	for _, r := range status.Replicas {
+		if r.State == "ready" {
+			all[r.Agent] = r.PID
+		}
+	}
+	return all
+}
+
+// times is in how many lines an agent printed a text.
+func (d *devLoop) times(text string) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range d.events {
-		if e.Event == "log" && strings.Contains(e.Log.Text, text) {
-			return true
+		if strings.Contains(e.Log.Text, text) {
+			n++
 		}
 	}
-	return false
+	return n
 }
+
+// said reports whether an agent printed a text.
+func (d *devLoop) said(text string) bool { return d.times(text) > 0 }
 
 // log waits until an agent has printed a text.
 func (d *devLoop) log(text string) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -28,6 +29,13 @@ var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "flisk-e2e-")
 	if err != nil {
 		return "", err
+	}
+	// The go command keeps a result until what a test has read changes. It does not
+	// see what another go command reads, so these directories are read here.
+	for _, sources := range []string{".", "../../pkg", "../../templates"} {
+		if err := filepath.WalkDir(sources, func(_ string, _ fs.DirEntry, err error) error { return err }); err != nil {
+			return "", err
+		}
 	}
 	path := filepath.Join(dir, "flisk")
 	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()

@@ -65,6 +65,9 @@ type app struct {
 	// be expected and does not answer, unanswered says which.
 	askEngine func(ctx context.Context, a *app, p *project.Project) (answers bool, unanswered string)
 
+	// odd, if not nil, takes what warn is given, in place of stderr.
+	odd func(text string)
+
 	// loop, if not nil, is the dev loop that drivers are made for.
 	loop *driverLoop
 

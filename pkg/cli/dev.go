@@ -68,11 +68,15 @@ func newDev(a *app) *cobra.Command {
 }
 
 func runDev(ctx context.Context, a *app, do devOptions, progress *console.Progress, force <-chan struct{}) error {
-	o, err := a.open(ctx, force)
+	screen := newDevScreen(a, progress)
+	defer screen.close()
+	starting := *a // what is odd at the start is told as all that follows, and each reload would say it again
+	starting.odd = func(text string) { screen.warn(errors.New(text)) }
+	o, err := starting.open(ctx, force)
 	if err != nil {
 		return err
 	}
-	a.noteUnanswered(o)
+	starting.noteUnanswered(o)
 	if err := a.refuseMove(ctx, o); err != nil {
 		return err
 	}
@@ -83,14 +87,17 @@ func runDev(ctx context.Context, a *app, do devOptions, progress *console.Progre
 	defer alone.Close() // which gives the place up
 	d := &devRun{
 		app: a, o: do, force: force, progress: progress, on: o.runtime, id: o.project.ID,
-		screen: newDevScreen(a, progress),
+		screen: screen,
 	}
 	d.eyes = eyes{poll: do.poll, warn: d.screen.warn}
-	defer d.screen.close()
 	if err := d.eyes.open(ctx, o.project); err != nil {
 		return err
 	}
-	d.watching = fmt.Sprintf("%d files; Ctrl-C stops everything", d.eyes.seen.Len())
+	d.watching = fmt.Sprintf("%d files", d.eyes.seen.Len())
+	if do.poll {
+		d.watching += ", looked at in intervals"
+	}
+	d.watching += "; Ctrl-C stops everything"
 	err = dev.Run(ctx, dev.Options{Load: d.load, Next: d.eyes.next, Tell: d.tell, Progress: d.progress, Reloads: console.Silent(), Keep: do.keep})
 	d.logs.stop()
 	d.screen.close()
@@ -149,6 +156,9 @@ func (d *devRun) load(ctx context.Context, told dev.Told, attached bool) (dev.St
 	}
 	for _, w := range warnings {
 		d.screen.warn(errors.New(w.String()))
+	}
+	if unused := overrideUnused(p, d.on); unused != "" {
+		d.screen.warn(errors.New(unused))
 	}
 	if err := d.eyes.turn(ctx, p); err != nil {
 		return dev.Stack{}, err

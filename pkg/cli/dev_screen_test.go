@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +105,46 @@ func TestDevStatusLine(t *testing.T) {
 	golden(t, "dev-status", strings.Join(last, "\n")+"\n")
 }
 
+// TestDevWarnsOnce: what is odd at the start is not said again by the first reload,
+// and a program is told it, too.
+func TestDevWarnsOnce(t *testing.T) {
+	t.Parallel()
+	const odd = "a stop can cut a turn short"
+	for _, args := range [][]string{{"dev"}, {"dev", "--json"}} {
+		dir := projectDir(t, false)
+		path := filepath.Join(dir, "flisk.yaml")
+		settings, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		short := bytes.Replace(settings, []byte("{path: .}"), []byte("{path: ., drain: 5s}"), 1)
+		if bytes.Equal(short, settings) {
+			t.Fatalf("no agent in\n%s", settings)
+		}
+		if err := os.WriteFile(path, short, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := run{driver: startless(), environ: []string{"FLISK_HOME=" + t.TempDir()}}.do(t, append(args, "-C", dir)...)
+		if strings.Count(got.out, odd) != 1 || strings.Contains(got.err, odd) {
+			t.Errorf("%q:\n%s%s", args, got.out, got.err)
+		}
+	}
+}
+
+// startless is a driver whose up fails for lack of a port.
+func startless() *fakeDriver {
+	return &fakeDriver{
+		up: func(context.Context, runtime.Progress) (runtime.Report, error) {
+			return runtime.Report{}, fault.New(fault.Environment, "free it", "port 8080 is taken")
+		},
+		down: func(context.Context, runtime.Progress) (runtime.Report, error) { return runtime.Report{}, nil },
+		logs: func(ctx context.Context, _ runtime.LogOptions, _ func(runtime.Line) error) error {
+			<-ctx.Done()
+			return nil
+		},
+	}
+}
+
 // TestDevRefusals: what ends flisk dev before it begins.
 func TestDevRefusals(t *testing.T) {
 	t.Parallel()
@@ -110,16 +152,7 @@ func TestDevRefusals(t *testing.T) {
 	if got.code != int(fault.Usage) || !strings.Contains(got.err, `"exit_code":2`) {
 		t.Errorf("no project: exit code %d\n%s%s", got.code, got.out, got.err)
 	}
-	lacks := fault.New(fault.Environment, "free it", "port 8080 is taken")
-	d := &fakeDriver{
-		up:   func(context.Context, runtime.Progress) (runtime.Report, error) { return runtime.Report{}, lacks },
-		down: func(context.Context, runtime.Progress) (runtime.Report, error) { return runtime.Report{}, nil },
-		logs: func(ctx context.Context, _ runtime.LogOptions, _ func(runtime.Line) error) error {
-			<-ctx.Done()
-			return nil
-		},
-	}
-	got = run{driver: d, environ: []string{"FLISK_HOME=" + t.TempDir()}}.do(t, "-C", projectDir(t, false), "dev")
+	got = run{driver: startless(), environ: []string{"FLISK_HOME=" + t.TempDir()}}.do(t, "-C", projectDir(t, false), "dev")
 	if got.code != int(fault.Environment) || !strings.Contains(got.err, "port 8080 is taken") {
 		t.Errorf("a port that is taken: exit code %d\n%s%s", got.code, got.out, got.err)
 	}

@@ -116,7 +116,10 @@ func (a *app) noteUnanswered(o *opened) {
 
 // warn prints a line for people; with --json nobody reads it.
 func (a *app) warn(text string) {
-	if !a.global.json {
+	switch {
+	case a.odd != nil:
+		a.odd(text)
+	case !a.global.json:
 		a.streams.Err.Note("warning", console.Warn, text)
 	}
 }
