@@ -103,9 +103,15 @@ func (s Stack) InsideRoutes() Routes {
 	return r
 }
 
-// LongestGrace is the longest that any agent of the stack may take to stop.
+// leastGrace is that of an agent with the drain that flisk init writes. A gateway
+// has it also before agents that take less: another grace is another container, for
+// whose port the old one has to go first, and with it requests.
+const leastGrace = 2*time.Minute + stopMargin
+
+// LongestGrace is the longest that any agent of the stack may take to stop, and at
+// least leastGrace.
 func (s Stack) LongestGrace() time.Duration {
-	var d time.Duration
+	d := leastGrace
 	for _, a := range s.Agents {
 		d = max(d, a.StopGrace)
 	}

@@ -55,7 +55,12 @@ func TestInside(t *testing.T) {
 	if got := s.InsideHosts(); len(got) != 4 {
 		t.Errorf("a host twice: %v", got)
 	}
-	if s.LongestGrace() != 130*time.Second || s.GatewayGrace() <= s.LongestGrace() {
-		t.Errorf("graces %s and %s", s.LongestGrace(), s.GatewayGrace())
+	for drain, want := range map[time.Duration]time.Duration{time.Second: 130 * time.Second, 2 * time.Minute: 130 * time.Second, 3 * time.Minute: 190 * time.Second} {
+		for i := range s.Agents {
+			s.Agents[i].StopGrace = drain + stopMargin
+		}
+		if s.LongestGrace() != want || s.GatewayGrace() <= s.LongestGrace() {
+			t.Errorf("with a drain of %s, graces %s and %s", drain, s.LongestGrace(), s.GatewayGrace())
+		}
 	}
 }
