@@ -57,7 +57,7 @@ func serveAgentOn[S any](t *testing.T, dir string, run Func[S], changes ...func(
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		if err := a.serve(ctx, hurry, ln); err != nil {
+		if err := a.serve(ctx, context.Background(), hurry, ln); err != nil {
 			t.Error(err)
 		}
 	}()

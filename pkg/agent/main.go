@@ -139,7 +139,7 @@ func (p process) serve(s *Server, stop *stopWatch, byHand bool) int {
 	if byHand {
 		p.greet(s.env, ln.Addr())
 	}
-	if err := s.serve(stop.first, stop.hurry, ln); err != nil {
+	if err := s.serve(stop.first, stop.alone, stop.hurry, ln); err != nil {
 		p.complain(err)
 		return exitFail
 	}

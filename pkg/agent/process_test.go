@@ -408,7 +408,7 @@ func TestDrainBudgetEndsADeafTurn(t *testing.T) {
 }
 
 // TestSupervisorIsGone kills what a supervisor is to an agent: the pipes behind
-// its output, and the lifeline.
+// its output, and the lifeline. No gateway is left for which it would linger.
 func TestSupervisorIsGone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -416,7 +416,7 @@ func TestSupervisorIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := startCommand(t, []string{"FLISK_DATA=" + dir, "FLISK_LISTEN=127.0.0.1:0", "FLISK_LINGER=1ms", "FLISK_LIFELINE=3"},
+	p := startCommand(t, []string{"FLISK_DATA=" + dir, "FLISK_LISTEN=127.0.0.1:0", "FLISK_LINGER=1h", "FLISK_LIFELINE=3"},
 		func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{alive} })
 	_ = alive.Close()
 	p.findAddress(t)
@@ -433,6 +433,27 @@ func TestSupervisorIsGone(t *testing.T) {
 	}
 	if view := startAgent(t, dir).view(t, "s"); view.Turns != 1 {
 		t.Errorf("session %+v", view)
+	}
+}
+
+// TestLifelineEndsTheLinger: SIGTERM alone says nothing of the gateway, and the
+// end of the lifeline, also when it comes later, says that it has let go.
+func TestLifelineEndsTheLinger(t *testing.T) {
+	t.Parallel()
+	alive, lifeline, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startCommand(t, []string{"FLISK_DATA=" + t.TempDir(), "FLISK_LISTEN=127.0.0.1:0", "FLISK_LINGER=1h", "FLISK_LIFELINE=3"},
+		func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{alive} })
+	_ = alive.Close()
+	p.findAddress(t)
+	p.signal(t, syscall.SIGTERM)
+	p.waitLine(t, "draining")
+	p.turn(t.Context(), "s", "", script{Say: "a"}).want(t, 200, "")
+	_ = lifeline.Close()
+	if code := p.exit(t); code != 0 {
+		t.Errorf("exit %d", code)
 	}
 }
 

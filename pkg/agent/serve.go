@@ -27,7 +27,8 @@ var errBudget = errors.New("the drain budget is used up")
 // Serve answers requests on ln until ctx ends, then drains and returns nil:
 //
 //  1. /ready answers 503.
-//  2. Everything is served as before for env.Linger, while gateways turn away.
+//  2. Everything is served as before for env.Linger, while gateways turn away;
+//     [Main] skips that when FLISK_LIFELINE has ended, which says that they have.
 //  3. The listener is closed, and every answer closes its connection.
 //  4. Requests that were read, are being read or wait in a queue are finished,
 //     committed and answered; connections without a request are closed. A body
@@ -39,11 +40,11 @@ var errBudget = errors.New("the drain budget is used up")
 // Serve returns an error only if ln failed before ctx ended. It does not wait
 // for a runTurn that ignores the end of its context.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	return s.serve(ctx, context.Background(), ln)
+	return s.serve(ctx, context.Background(), context.Background(), ln)
 }
 
-// serve is Serve; the end of hurry skips to step 5.
-func (s *Server) serve(ctx, hurry context.Context, ln net.Listener) error {
+// serve is Serve; the end of alone skips step 2, and that of hurry skips to step 5.
+func (s *Server) serve(ctx, alone, hurry context.Context, ln net.Listener) error {
 	cs := &conns{states: map[*conn]connState{}}
 	srv := &http.Server{
 		Handler:           s,
@@ -68,7 +69,7 @@ func (s *Server) serve(ctx, hurry context.Context, ln net.Listener) error {
 	s.draining.Store(true)
 	budget, cancel := context.WithTimeoutCause(hurry, s.env.Drain, errBudget)
 	defer cancel()
-	linger(budget, s.env.Linger)
+	linger(budget, alone, s.env.Linger)
 
 	s.closing.Store(true)
 	_ = ln.Close()
@@ -88,12 +89,14 @@ func (s *Server) serve(ctx, hurry context.Context, ln net.Listener) error {
 	return nil
 }
 
-// linger waits for d, or for the end of budget.
-func linger(budget context.Context, d time.Duration) {
+// linger waits for d, or for the end of budget, or until nobody is left for whom
+// there is anything to wait.
+func linger(budget, alone context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-alone.Done():
 	case <-budget.Done():
 	}
 }

@@ -16,7 +16,8 @@ var errHurried = errors.New("a second signal came")
 
 // stopWatch watches for what can tell an agent to stop.
 type stopWatch struct {
-	first context.Context // ends with the first signal, or with the supervisor
+	first context.Context // ends with the first signal, or with the lifeline
+	alone context.Context // ends with the lifeline: nobody sends new requests any more
 	hurry context.Context // ends with SIGINT when first has ended
 
 	signals  chan os.Signal
@@ -27,7 +28,8 @@ type stopWatch struct {
 }
 
 // watchForStop starts the watch. lifeline is a descriptor whose end of file
-// means that the supervisor is gone, or 0.
+// means that no gateway sends anything any more, because the supervisor saw to
+// that, or is gone with the gateway; or 0.
 func watchForStop(lifeline int) (*stopWatch, error) {
 	w := &stopWatch{
 		signals: make(chan os.Signal, 3),
@@ -45,6 +47,7 @@ func watchForStop(lifeline int) (*stopWatch, error) {
 	}
 	var stop, hurry context.CancelFunc
 	w.first, stop = context.WithCancel(context.Background())
+	w.alone = context.Background()
 	hurrying, hurryNow := context.WithCancelCause(context.Background())
 	w.hurry, hurry = hurrying, func() { hurryNow(errHurried) }
 
@@ -56,9 +59,12 @@ func watchForStop(lifeline int) (*stopWatch, error) {
 
 	w.watchers.Go(func() { w.count(stop, hurry) })
 	if w.lifeline != nil {
+		alone, leave := context.WithCancel(context.Background())
+		w.alone = alone
 		w.watchers.Go(func() {
 			// Whatever ends the reading, there is no supervisor to rely on.
 			_, _ = io.Copy(io.Discard, w.lifeline)
+			leave()
 			stop()
 		})
 	}

@@ -25,13 +25,13 @@ type Env struct {
 	Verify  string   // FLISK_VERIFY: the nonce that unlocks holds; empty outside a verification
 
 	Drain       time.Duration // FLISK_DRAIN: the whole budget of a drain
-	Linger      time.Duration // FLISK_LINGER: how long a draining agent keeps serving before it closes its listener
+	Linger      time.Duration // FLISK_LINGER: how long a draining agent keeps serving before it closes its listener, unless its lifeline ends
 	TurnTimeout time.Duration // FLISK_TURN_TIMEOUT: how long a turn may run, and how long one may wait for its session
 
 	OnBusy         string // FLISK_ON_BUSY: BusyQueue or BusyReject
 	RequireSession bool   // FLISK_REQUIRE_SESSION_ID: a turn without a session id is refused
 	MaxBody        int64  // FLISK_MAX_BODY: largest request body in bytes
-	Lifeline       int    // FLISK_LIFELINE: a file descriptor whose end of file means that the supervisor is gone: drain and exit
+	Lifeline       int    // FLISK_LIFELINE: a file descriptor whose end of file means that the gateway has let go, or is gone with the supervisor: drain without a linger, and exit
 }
 
 // The values of Env.OnBusy.

@@ -42,7 +42,7 @@ type child struct {
 	name     string   // of its files there, without their suffixes
 	endpoint stack.Endpoint
 	started  time.Time
-	lifeline *os.File // closing it tells the process to drain
+	lifeline *os.File // its end tells the process to drain, and that nobody sends it anything any more
 
 	exited chan struct{} // closed when it is reaped, its group is gone and its output is read
 	exit   string        // how it ended, in words; for reading after exited, like how
@@ -158,6 +158,10 @@ func exitOf(s *os.ProcessState) runtime.Exit {
 func (c *child) process() runtime.Process {
 	return runtime.Process{PID: c.record.PID, Start: c.record.Start}
 }
+
+// leave tells the process that the gateway has let go of it: it need not wait, as
+// it does after a signal of somebody else's, until that has seen it drain.
+func (c *child) leave() { _ = c.lifeline.Close() }
 
 // terminate asks the process, not its group, to drain: what it runs for a turn
 // in flight is needed to finish that turn.

@@ -66,8 +66,8 @@ type hub interface {
 
 	// letGo waits until nothing that the gateway gave to an endpoint is in
 	// flight, or for a short while: what is in flight then was accepted, and
-	// belongs to the drain.
-	letGo(e stack.Endpoint)
+	// belongs to the drain. It reports whether nothing is.
+	letGo(e stack.Endpoint) (gone bool)
 }
 
 func newKeeper(r startRequest, dir *os.Root, log *logFile, say func(string), h hub) *keeper {
@@ -146,8 +146,11 @@ func (k *keeper) attend(c *child) (wasReady bool) {
 		case <-stopping:
 			stopping = nil
 			k.update(func() { k.state = runtime.Draining })
+			cancel() // its connection would keep the agent's drain waiting
 			k.hub.changed()
-			k.hub.letGo(c.endpoint)
+			if k.hub.letGo(c.endpoint) {
+				c.leave()
+			}
 			c.terminate()
 			grace = time.After(k.budget)
 		case <-grace:

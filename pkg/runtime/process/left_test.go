@@ -151,8 +151,8 @@ func TestSupervisorThatIsReplacedEnds(t *testing.T) {
 // lettingGo is a hub that only says when a replica is let go.
 type lettingGo func()
 
-func (f lettingGo) changed()               {}
-func (f lettingGo) letGo(_ stack.Endpoint) { f() }
+func (f lettingGo) changed()                    {}
+func (f lettingGo) letGo(_ stack.Endpoint) bool { f(); return true }
 
 // A replica gets SIGTERM only when the gateway has let it go. The signal that is
 // sent from there has a higher number, so a SIGTERM before it is seen first.

@@ -1,12 +1,19 @@
 package process
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
+	"github.com/flisk-go/flisk/pkg/runtime/runtimetest"
+	"github.com/flisk-go/flisk/pkg/stack"
 )
 
 // leaving is a rig with two generations of its agent: one serves, and the other
@@ -24,6 +31,77 @@ func leaving(t *testing.T) (r *rig, old runtime.Ref, answer <-chan string) {
 		t.Fatalf("up left %+v", report)
 	}
 	return r, report.Left[0], answer
+}
+
+// A replica that the gateway has let go of hears so by the end of its lifeline,
+// and one that has requests in flight does not.
+func TestLetGo(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]bool{"idle": true, "with a turn": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, err := os.OpenRoot(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dir.Close()
+			script := filepath.Join(dir.Name(), "agent")
+			if err := os.WriteFile(script, []byte("#!/bin/sh\ntrap '' TERM\necho started\ncat <&3\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			log, err := openLog(filepath.Join(dir.Name(), "bot.log"), maxLogFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer log.close()
+			grace := killTime
+			if !gone {
+				grace = 100 * time.Millisecond // nothing but SIGKILL ends it
+			}
+			k := newKeeper(startRequest{
+				Ref: runtime.Ref{Agent: "bot", Replica: "bot-1", Generation: 1}, Binary: script, WorkDir: dir.Name(), Grace: grace,
+			}, dir, log, func(string) {}, letGo(gone))
+			ended := make(chan struct{})
+			go func() { defer close(ended); k.run() }()
+			eventually(t, "the agent to start", func() bool {
+				data, _ := os.ReadFile(log.path)
+				return strings.Contains(string(data), " started\n")
+			})
+			k.stop(0)
+			<-ended
+			if got := k.stopped(); got.Killed == gone || gone && got.How != (runtime.Exit{}) {
+				t.Errorf("it ended as %+v", got)
+			}
+		})
+	}
+}
+
+// letGo is a hub that says whether a replica has nothing in flight.
+type letGo bool
+
+func (letGo) changed()                       {}
+func (gone letGo) letGo(stack.Endpoint) bool { return bool(gone) }
+
+// TestIdleDrain: nothing waits for an agent that has nothing to do. The best of
+// three counts: the machine does other things, too.
+func TestIdleDrain(t *testing.T) {
+	t.Parallel()
+	p := runtimetest.NewProject(t, suitePlace(t))
+	p.Up()
+	for range 3 {
+		p.MustTurn("s1", "a")
+		p.Restart()
+	}
+	best := time.Hour
+	for _, found := range regexp.MustCompile(`end stop bot-1 \(old\): exit code 0 after (\d+) ms`).FindAllStringSubmatch(p.P.String(), -1) {
+		if ms, err := strconv.Atoi(found[1]); err == nil {
+			best = min(best, time.Duration(ms)*time.Millisecond)
+		}
+	}
+	t.Logf("an idle agent drains in %s", best)
+	if best >= linger {
+		t.Errorf("an idle agent drains in %s, and lingers for %s", best, linger)
+	}
 }
 
 func (r *rig) mustAnswer(answer <-chan string, code string) {

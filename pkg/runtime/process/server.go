@@ -190,10 +190,10 @@ func (s *supervisor) changed() {
 	}
 }
 
-func (s *supervisor) letGo(e stack.Endpoint) {
+func (s *supervisor) letGo(e stack.Endpoint) (gone bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), letGoTime)
 	defer cancel()
-	_ = s.gateway.Drained(ctx, e.Replica) // what is in flight after that is the drain's
+	return s.gateway.Drained(ctx, e.Replica) == nil // what is in flight after that is the drain's
 }
 
 // stop ends a replica for good. That there is none is what was asked for: a

@@ -19,9 +19,10 @@ import (
 // runtimeName is what FLISK_RUNTIME says.
 const runtimeName = "process"
 
-// linger is the FLISK_LINGER of local agents. The gateway is told before an
-// agent gets SIGTERM, so nobody needs it then; it is for an agent that is
-// terminated by somebody else, and longer than the supervisor takes to notice.
+// linger is the FLISK_LINGER of local agents. The gateway has let go of an agent
+// before the supervisor sends SIGTERM, and the end of the lifeline tells the agent
+// so; it is for one that is terminated by somebody else, and longer than the
+// supervisor takes to notice.
 const linger = 2 * readyPoll
 
 // target is the desired state with what it takes to start it.
