@@ -192,6 +192,13 @@ func (l look) serving(c seen) bool {
 	return runs && c.Generation == 0
 }
 
+// replaced reports whether a younger generation serves at the place of a container.
+func (l look) replaced(c seen) bool {
+	return slices.ContainsFunc(l.agents, func(other seen) bool {
+		return other.Agent == c.Agent && other.Replica == c.Replica && other.Generation > c.Generation && l.serving(other)
+	})
+}
+
 // Observe implements runtime.Driver.
 func (d *Driver) Observe(ctx context.Context) (runtime.Observed, error) {
 	l, err := d.look(ctx)
@@ -293,7 +300,10 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 	r.Started, _ = time.Parse(time.RFC3339Nano, c.State.StartedAt) // the zero time is "not known"
 	switch {
 	case !c.runs():
-		r.State, r.Detail = runtime.Failing, "its container has stopped ("+exitOf(c.State.ExitCode).String()+"); flisk up replaces it"
+		exit := exitOf(c.State.ExitCode).String()
+		if r.State, r.Detail = runtime.Failing, "its container has stopped ("+exit+"); flisk up replaces it"; l.replaced(c) {
+			r.State, r.Detail = runtime.Draining, "it has ended ("+exit+"), and its container is to be removed"
+		}
 		r.Stopped, _ = time.Parse(time.RFC3339Nano, c.State.FinishedAt)
 		return r, nil
 	case c.State.Restarting:
@@ -317,10 +327,10 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 		r.State, r.Detail = runtime.Waiting, "it is ready, and gets no requests, because there is no gateway; flisk up brings it back"
 	case ready:
 		r.State, r.Detail = runtime.Waiting, "it is ready, and gets no requests: an up goes on right now, or was killed; flisk up finishes it"
+	case l.ending(), l.replaced(c):
+		r.State = runtime.Draining
 	case c.RestartCount > 0:
 		r.State, r.Detail = runtime.Failing, d.loopDetail(ctx, l.e, c)
-	case l.ending():
-		r.State = runtime.Draining
 	default:
 		r.State = runtime.Starting
 	}

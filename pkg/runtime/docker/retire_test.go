@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/docker/dockertest"
@@ -124,6 +125,49 @@ func TestRetire(t *testing.T) {
 	gone("beside another")
 	p.Down()
 	gone("with everything")
+}
+
+// TestDrainingIsSeen: one that was replaced and has a turn drains, and is neither
+// starting nor failing.
+func TestDrainingIsSeen(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, p *runtimetest.Project) {
+		p.Up()
+		answer := p.InFlight("s1", "", 15*time.Second)
+		p.Code("c2")
+		d := driverOf(p)
+		d.o.Leave = true
+		report, err := d.Up(t.Context(), p.P)
+		if err != nil || len(report.Left) != 1 {
+			t.Fatalf("up left %+v, %v", report, err)
+		}
+		enough, over := make(chan struct{}), make(chan error, 1)
+		retiring := driverOf(p)
+		retiring.o.Force = enough
+		go func() {
+			_, err := retiring.Retire(t.Context(), report.Left[0])
+			over <- err
+		}()
+		runtimetest.Eventually(t, "the old one to drain", func() bool {
+			o := p.Observe()
+			if len(o.Replicas) != 2 {
+				t.Fatalf("there are %+v", o.Replicas)
+			}
+			if s := o.Replicas[1].State; s != runtime.Ready {
+				t.Errorf("the new one is %s", s)
+			}
+			s := o.Replicas[0].State
+			if s != runtime.Waiting && s != runtime.Draining {
+				t.Errorf("the old one is %s", s)
+			}
+			return s == runtime.Draining
+		})
+		close(enough)
+		<-answer // whatever came of it
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestRetireBesideOtherChanges neither waits for them nor minds when they were
