@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -23,9 +24,10 @@ import (
 // this process, and is left out when it has none. What is not a regular file, or
 // is larger than 1 MiB, is an error.
 //
-// Errors are faults of kind Usage. They never show a line of a file: it may be
-// half of a secret.
-func LoadEnv(paths []string) ([]string, error) {
+// Errors are faults of kind Usage, which tell where a file is in dir, the
+// project's, with the line: ".env:3: …". They never show the line itself: it may
+// be half of a secret.
+func LoadEnv(dir string, paths []string) ([]string, error) {
 	all := map[string]string{}
 	for _, path := range paths {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -37,8 +39,11 @@ func LoadEnv(paths []string) ([]string, error) {
 		}
 		vars, err := parseEnv(data)
 		if err != nil {
-			return nil, fault.New(fault.Usage, "write one NAME=value a line, in UTF-8; a value of several lines needs quotes",
-				"cannot read env file %q: %w", path, err)
+			const hint = "write one NAME=value a line, in UTF-8; a value of several lines needs quotes"
+			if at, ok := errors.AsType[*lineError](err); ok {
+				return nil, fault.New(fault.Usage, hint, "%s:%d: %w", within(dir, path), at.line, err)
+			}
+			return nil, fault.New(fault.Usage, hint, "cannot read env file %q: %w", within(dir, path), err)
 		}
 		maps.Copy(all, vars)
 	}
@@ -49,11 +54,27 @@ func LoadEnv(paths []string) ([]string, error) {
 	return env, nil
 }
 
+// within is a path as people know it who are in dir.
+func within(dir, path string) string {
+	if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
+	}
+	return path
+}
+
+// lineError is what is wrong with a line of an env file.
+type lineError struct {
+	line int // from 1
+	what string
+}
+
+func (e *lineError) Error() string { return e.what }
+
 // Expanded lists the variables of env files that plain Compose gives another
 // value than [LoadEnv], sorted: it looks for variables behind "$" unless the
 // value is in single quotes. Its errors are LoadEnv's.
-func Expanded(paths []string) ([]string, error) {
-	written, err := LoadEnv(paths)
+func Expanded(dir string, paths []string) ([]string, error) {
+	written, err := LoadEnv(dir, paths)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +110,7 @@ func parseEnv(data []byte) (map[string]string, error) {
 	}
 	for i, line := range bytes.Split(data, []byte("\n")) {
 		if !utf8.Valid(line) {
-			return nil, fmt.Errorf("line %d is not UTF-8, and would not arrive as it is", i+1)
+			return nil, &lineError{i + 1, "this line is not UTF-8, and would not arrive as it is"}
 		}
 	}
 	// The parser expands "$". It is hidden behind a byte that cannot be in the
@@ -105,7 +126,9 @@ func parseEnv(data []byte) (map[string]string, error) {
 		if _, scanErr := fmt.Sscanf(err.Error(), "line %d:", &line); scanErr != nil {
 			return nil, errors.New("it has a line that is not NAME=value")
 		}
-		return nil, fmt.Errorf("line %d is not NAME=value", line)
+		// A quote without an end is found behind the last line.
+		last := strings.Count(strings.TrimRight(string(data), "\n"), "\n") + 1
+		return nil, &lineError{min(line, last), "this line is not NAME=value"}
 	}
 	vars := map[string]string{}
 	for name, value := range parsed {

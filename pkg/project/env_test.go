@@ -22,7 +22,7 @@ func envFile(t *testing.T, content string) string {
 func TestEnvArrivesAsWritten(t *testing.T) {
 	t.Setenv("OTHER", "must not appear")
 	t.Setenv("INHERITED", "from$here")
-	got, err := LoadEnv([]string{envFile(t, "\ufeff"+`# a comment
+	got, err := LoadEnv("", []string{envFile(t, "\ufeff"+`# a comment
 PLAIN=pa$$word$OTHER${OTHER}${OTHER:-x}$(id) # not this
 export SINGLE='a $OTHER "b"\n'
 DOUBLE="a $OTHER\tb
@@ -56,7 +56,7 @@ LAST=x`)})
 
 func TestEnvFilesInOrder(t *testing.T) {
 	t.Parallel()
-	got, err := LoadEnv([]string{envFile(t, "A=1\nB=1\r\n"), filepath.Join(t.TempDir(), "none"), envFile(t, "B=2\nLONE")})
+	got, err := LoadEnv("", []string{envFile(t, "A=1\nB=1\r\n"), filepath.Join(t.TempDir(), "none"), envFile(t, "B=2\nLONE")})
 	if err != nil || !slices.Equal(got, []string{"A=1", "B=2"}) {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -67,16 +67,16 @@ func TestEnvFilesInOrder(t *testing.T) {
 func TestEnvErrorsShowNoSecret(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ content, want string }{
-		"not terminated": {"A=1\nKEY=\"s3cret", "line "},
-		"strange name":   {"A=1\ns3cret!key=1", "line "},
+		"not terminated": {"A=1\nKEY=\"s3cret", "settings.env:2: this line is not NAME=value"},
+		"strange name":   {"A=1\ns3cret!key=1", "settings.env:2: "},
 		"name in two":    {"s3cret key=1", "line "},
 		"no name":        {"=s3cret", "a value without a name"},
 		"dollar in name": {"s3cret$x=1", "line "},
 		"nul":            {"A=s3cret\x00", "it is not text"},
-		"latin-1":        {"A=1\n# Größe\nB=s3cret \xe4\n", "line 3 is not UTF-8"},
+		"latin-1":        {"A=1\n# Größe\nB=s3cret \xe4\n", "settings.env:3: this line is not UTF-8"},
 		"reserved":       {"FLISK_DATA=s3cret", "FLISK_DATA is set by flisk itself"},
 	} {
-		env, err := LoadEnv([]string{envFile(t, c.content)})
+		env, err := LoadEnv("", []string{envFile(t, c.content)})
 		if err == nil {
 			t.Errorf("%s: read as %q", name, env)
 			continue
@@ -101,7 +101,7 @@ func TestEnvFileThatIsNone(t *testing.T) {
 		os.DevNull:  "it is not a regular file",
 		envFile(t, "A="+strings.Repeat("x", maxFile)): "it is larger than 1 MiB",
 	} {
-		_, err := LoadEnv([]string{path})
+		_, err := LoadEnv("", []string{path})
 		if f := usage(t, err); !strings.Contains(f.Message, want) || !strings.Contains(f.Message, strconv.Quote(path)) {
 			t.Errorf("%q: %q", path, f.Message)
 		}
@@ -124,14 +124,14 @@ ALONE=5$
 QUOTED="it's $5"
 `)
 	second := envFile(t, "AFTER='$x'\n")
-	got, err := Expanded([]string{first, second, filepath.Join(t.TempDir(), "none")})
+	got, err := Expanded("", []string{first, second, filepath.Join(t.TempDir(), "none")})
 	if want := []string{"DOUBLE", "SET", "TWICE", "UNSET"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
-	if got, err := Expanded([]string{envFile(t, "A=${X\nB=x\n")}); err != nil || !slices.Equal(got, []string{"A"}) {
+	if got, err := Expanded("", []string{envFile(t, "A=${X\nB=x\n")}); err != nil || !slices.Equal(got, []string{"A"}) {
 		t.Errorf("a file that Compose cannot read: %q, %v", got, err)
 	}
-	if _, err := Expanded([]string{envFile(t, "A B C")}); err == nil {
+	if _, err := Expanded("", []string{envFile(t, "A B C")}); err == nil {
 		t.Error("no error for what is not NAME=value")
 	}
 }
@@ -139,7 +139,7 @@ QUOTED="it's $5"
 // TestInheritedValueIsText: a value of the environment arrives as it is, or not at all.
 func TestInheritedValueIsText(t *testing.T) {
 	t.Setenv("INHERITED", "s3cret \xe4")
-	_, err := LoadEnv([]string{envFile(t, "A=1\nINHERITED\n")})
+	_, err := LoadEnv("", []string{envFile(t, "A=1\nINHERITED\n")})
 	if f := usage(t, err); !strings.Contains(f.Message, "the value of INHERITED in the environment is not UTF-8") || strings.Contains(f.Message, "s3cret") {
 		t.Errorf("%q", f.Message)
 	}

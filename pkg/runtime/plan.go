@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -143,7 +144,7 @@ func NewPlan(desired Desired, observed Observed, op Op, agents ...string) Plan {
 	case desired.Setup == "" && observed.Gateway != "" && observed.Gateway != desired.Gateway:
 		// One listener cannot become another without a gap; the causes say so.
 		fresh := converge(desired, Observed{}, replace)
-		moved := fmt.Sprintf("the gateway moves from %s to %s", observed.Gateway, desired.Gateway)
+		moved := moves(desired, observed)
 		for i, step := range fresh {
 			runs := func(r Replica) bool { return r.Agent == step.Agent && (r.Name == step.Replica || step.Do == Build) }
 			if (step.Do == Build || step.Do == Start) && slices.ContainsFunc(observed.Replicas, runs) {
@@ -194,7 +195,7 @@ func converge(desired Desired, observed Observed, replace func(agent string) boo
 			} else {
 				why := "restart was asked for"
 				if !fits {
-					why = replaceCause(at, want)
+					why = replaceCause(at, want, moves(desired, observed))
 				}
 				ref.Generation = newest(at) + 1
 				starts = append(starts, ref.step(Start, why))
@@ -264,13 +265,18 @@ func services(desired, observed []Service) (start, stop Plan) {
 // swapCause says why the gateway that runs cannot stay; "" when it can. Where it
 // has settings of its own, agents need not stop for it.
 func swapCause(desired Desired, observed Observed) string {
-	switch {
-	case observed.Gateway == "" || desired.Setup == observed.Setup:
+	if observed.Gateway == "" || desired.Setup == observed.Setup {
 		return ""
-	case observed.Gateway != desired.Gateway:
-		return fmt.Sprintf("it moves from %s to %s", observed.Gateway, desired.Gateway)
 	}
-	return "its settings changed"
+	return cmp.Or(moves(desired, observed), "its settings changed")
+}
+
+// moves says that the gateway moves; "" when it does not.
+func moves(desired Desired, observed Observed) string {
+	if observed.Gateway == "" || observed.Gateway == desired.Gateway {
+		return ""
+	}
+	return fmt.Sprintf("the gateway moves from %s to %s", observed.Gateway, desired.Gateway)
 }
 
 func (r Ref) step(do Action, cause string) Step {
@@ -316,8 +322,10 @@ func newest(at []Replica) int {
 	return n
 }
 
-// replaceCause says why none of the generations at a place will do.
-func replaceCause(at []Replica, want Want) string {
+// replaceCause says why none of the generations at a place will do. moved is what
+// moves says: agents know the hosts that are served, which has no name among their
+// settings where its address is all that changed.
+func replaceCause(at []Replica, want Want, moved string) string {
 	old := slices.IndexFunc(at, func(r Replica) bool { return r.Serving })
 	switch {
 	case len(at) == 0:
@@ -327,10 +335,11 @@ func replaceCause(at []Replica, want Want) string {
 	case at[old].Code != want.Code:
 		return "its code changed"
 	}
-	if what := changes(at[old].Named, want.Named); what != "" {
-		return what
+	what := changes(at[old].Named, want.Named)
+	if moved != "" && what != "" {
+		return moved + ", " + what
 	}
-	return "its settings changed"
+	return cmp.Or(moved, what, "its settings changed")
 }
 
 func stopCause(r Replica, desired Desired, serve []Ref) string {

@@ -70,10 +70,10 @@ stop           bot-1.1           replaced by bot-1.2
 swap gateway                     its settings changed
 `},
 		{"a gateway that moves: agents learn of it, and do not stop before others are ready", with(moved, "g2"), running(one).with("g1"), OpUp, `
-build          bot               its settings changed
-start          bot-1.2           its settings changed
+build          bot               the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090
+start          bot-1.2           the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090
 await          bot-1.2           it gets requests only when it is ready
-swap gateway                     it moves from 127.0.0.1:8080 to 127.0.0.1:9090
+swap gateway                     the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090
 switch routes  bot-1.2           these are ready and as desired
 confirm        bot               done means that clients get answers
 stop           bot-1.1           replaced by bot-1.2

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/flisk-go/flisk/pkg/fault"
-	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/claim"
 	"github.com/flisk-go/flisk/pkg/stack"
@@ -23,7 +22,7 @@ import (
 func (d *Driver) Examine(ctx context.Context) []runtime.Finding {
 	e, err := d.connected(ctx)
 	if err != nil {
-		return []runtime.Finding{blocking("engine", err), d.examineHome(), d.examineCompose(ctx), d.examineEnv()}
+		return []runtime.Finding{blocking("engine", err), d.examineHome(), d.examineCompose(ctx), runtime.ExamineEnv(d.o.Stack)}
 	}
 	out := []runtime.Finding{
 		fine("engine", "Docker %s (API %s) at %s: %s", e.facts.Version, e.facts.API, e.endpoint.Host, e.endpoint.Why),
@@ -37,7 +36,7 @@ func (d *Driver) Examine(ctx context.Context) []runtime.Finding {
 		return append(out, blocking("containers", err))
 	}
 	return append(out,
-		d.examineContainers(l), d.examinePort(ctx, l), d.examineImage(ctx, e), d.examineCompose(ctx), d.examineEnv(),
+		d.examineContainers(l), d.examinePort(ctx, l), d.examineImage(ctx, e), d.examineCompose(ctx), runtime.ExamineEnv(d.o.Stack),
 		d.examineVolume(ctx, l), d.examineSpace(e))
 }
 
@@ -123,24 +122,6 @@ func (d *Driver) examineCompose(ctx context.Context) runtime.Finding {
 		f.Level, f.Text = runtime.Doubtful, strings.Join(loaded.Warnings, "; ")
 	}
 	return f
-}
-
-func (d *Driver) examineEnv() runtime.Finding {
-	files := 0
-	for _, a := range d.o.Stack.Agents {
-		if _, err := project.LoadEnv(a.EnvFiles); err != nil {
-			return blocking("env files", err)
-		}
-		for _, file := range a.EnvFiles {
-			if exists(file) {
-				files++
-			}
-		}
-	}
-	if files == 0 {
-		return fine("env files", "there are none, and there need not be")
-	}
-	return fine("env files", "%d of them can be read", files)
 }
 
 func (d *Driver) examineVolume(ctx context.Context, l look) runtime.Finding {

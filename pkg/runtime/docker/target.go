@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -135,7 +136,7 @@ func (d *Driver) wantedAgent(t target, service composefile.Service, a stack.Agen
 	if err != nil {
 		return wantedAgent{}, err
 	}
-	vars, err := project.LoadEnv(composefile.EnvFiles(service))
+	vars, err := project.LoadEnv(d.o.Stack.Dir, composefile.EnvFiles(service))
 	if err != nil {
 		return wantedAgent{}, err
 	}
@@ -294,7 +295,7 @@ func settingsOf(env turn.Env, environ map[string]string) []runtime.Setting {
 		{Name: "on_busy", Value: env.OnBusy},
 		{Name: "require_session_id", Value: strconv.FormatBool(env.RequireSession)},
 		{Name: "max_body", Value: strconv.FormatInt(env.MaxBody, 10)},
-		{Name: "gateway.hosts", Value: strings.Join(env.Hosts, " ")},
+		{Name: "gateway.hosts", Value: strings.Join(addedHosts(env.Hosts), " ")},
 	}
 	for _, name := range slices.Sorted(maps.Keys(environ)) {
 		if strings.HasPrefix(name, "FLISK_") || name == "PATH" { // PATH is the image's
@@ -304,6 +305,23 @@ func settingsOf(env turn.Env, environ map[string]string) []runtime.Setting {
 		out = append(out, runtime.Setting{Name: name, Value: hex.EncodeToString(sum[:6]), Secret: true})
 	}
 	return out
+}
+
+// addedHosts are those of the Host values of an agent that flisk.yaml adds to what
+// every gateway serves: the loopback names with its port, and its name inside.
+func addedHosts(hosts []string) []string {
+	var port string
+	if len(hosts) > 0 {
+		_, port, _ = net.SplitHostPort(hosts[0]) // a loopback name
+	}
+	return slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
+		name, at, err := net.SplitHostPort(host)
+		if err != nil { // of port 80
+			name, at = strings.Trim(host, "[]"), "80"
+		}
+		own := name == "localhost" || net.ParseIP(name).IsLoopback()
+		return own && at == port || host == net.JoinHostPort(stack.GatewayService, strconv.Itoa(stack.GatewayPort))
+	})
 }
 
 func (t target) desired() runtime.Desired {

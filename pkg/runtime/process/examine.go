@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/flisk-go/flisk/pkg/fault"
-	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
 
@@ -22,7 +21,7 @@ func (d *Driver) Examine(ctx context.Context) []runtime.Finding {
 	if err != nil {
 		return []runtime.Finding{d.examineRunDir(), blocking("supervisor", err), d.examineVolume(), d.examineSpace()}
 	}
-	return []runtime.Finding{d.examineRunDir(), d.examineSupervisor(l), d.examinePort(ctx, l), d.examineEnv(), d.examineVolume(), d.examineSpace()}
+	return []runtime.Finding{d.examineRunDir(), d.examineSupervisor(l), d.examinePort(ctx, l), runtime.ExamineEnv(d.o.Stack), d.examineVolume(), d.examineSpace()}
 }
 
 // blocking is an error as a finding.
@@ -105,24 +104,6 @@ func (d *Driver) examinePort(ctx context.Context, l look) runtime.Finding {
 		return blocking(subject, err)
 	}
 	return fine(subject, "%d is free", on.o.Stack.Gateway.Port)
-}
-
-func (d *Driver) examineEnv() runtime.Finding {
-	files := 0
-	for _, a := range d.o.Stack.Agents {
-		if _, err := project.LoadEnv(a.EnvFiles); err != nil {
-			return blocking("env files", err)
-		}
-		for _, file := range a.EnvFiles {
-			if _, err := os.Stat(file); err == nil {
-				files++
-			}
-		}
-	}
-	if files == 0 {
-		return fine("env files", "there are none, and there need not be")
-	}
-	return fine("env files", "%d of them can be read", files)
 }
 
 func (d *Driver) examineVolume() runtime.Finding {

@@ -52,7 +52,7 @@ func (d *Driver) target(volumeID string) (target, error) {
 		if err != nil {
 			return t, err
 		}
-		vars, err := project.LoadEnv(a.EnvFiles)
+		vars, err := project.LoadEnv(s.Dir, a.EnvFiles)
 		if err != nil {
 			return t, err
 		}

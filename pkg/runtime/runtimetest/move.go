@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/flisk-go/flisk/pkg/fault"
+	"github.com/flisk-go/flisk/pkg/runtime"
 	"github.com/flisk-go/flisk/pkg/runtime/claim/porttest"
 )
 
@@ -17,7 +18,19 @@ func testPortMoves(t *testing.T, place Place) {
 	p := NewProject(t, place)
 	p.Up()
 	p.MustTurn("s1", "a")
+	from := p.Setup.Stack.Gateway.Port
 	p.Setup.Stack.Gateway.Port = porttest.Free(t)
+	p.Setup.Stack.Gateway.Hosts = []string{"shop.test"}
+	moves := fmt.Sprintf("the gateway moves from 127.0.0.1:%d to 127.0.0.1:%d", from, p.Setup.Stack.Gateway.Port)
+	plan, err := p.Driver().Plan(t.Context(), runtime.OpUp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range plan {
+		if (s.Do == runtime.Start || s.Do == runtime.SwapGateway) && s.Cause != moves && s.Cause != moves+", gateway.hosts none → shop.test" {
+			t.Errorf("a step of the plan: %+v", s)
+		}
+	}
 	report := p.Up()
 	if !report.Changed || report.URL != p.Setup.Stack.Gateway.URL() {
 		t.Errorf("up on another port: %+v", report)
@@ -29,7 +42,7 @@ func testPortMoves(t *testing.T, place Place) {
 	before := p.Setup.Stack.Gateway.Port
 	p.Setup.Stack.Gateway.Port = porttest.Free(t)
 	Occupy(t, p.Setup.Stack.Gateway.Port)
-	_, err := p.Driver().Up(t.Context(), p.P)
+	_, err = p.Driver().Up(t.Context(), p.P)
 	isFault(t, err, fault.Environment, "is in use")
 	stillRuns(t, err, true)
 	p.Setup.Stack.Gateway.Port = before

@@ -73,7 +73,7 @@ func Load(ctx context.Context, s stack.Stack, static []byte, environ []string) (
 		out.Override = override.Filename
 		details.ConfigFiles = append(details.ConfigFiles, override)
 	}
-	vars, err := project.LoadEnv([]string{filepath.Join(s.Dir, ".env")})
+	vars, err := project.LoadEnv(s.Dir, []string{filepath.Join(s.Dir, ".env")})
 	if err != nil {
 		return Loaded{}, err
 	}
@@ -185,7 +185,7 @@ func resolve(p *Project, s stack.Stack) error {
 		env := types.MappingWithEquals{}
 		agent := slices.ContainsFunc(s.Agents, func(a stack.Agent) bool { return a.Name == name })
 		if !agent && len(service.EnvFiles) > 0 {
-			vars, err := envFiles(service)
+			vars, err := envFiles(s.Dir, service)
 			if err != nil {
 				return err
 			}
@@ -224,13 +224,13 @@ func ownVariables(p *Project, s stack.Stack) error {
 
 // envFiles reads the env files of a service as those of agents are read, with
 // [project.LoadEnv].
-func envFiles(service Service) ([]string, error) {
+func envFiles(dir string, service Service) ([]string, error) {
 	for _, f := range service.EnvFiles {
 		if _, err := os.Stat(f.Path); bool(f.Required) && errors.Is(err, fs.ErrNotExist) {
 			return nil, fault.New(fault.Usage, "make it, or write required: false", "service %q has the env file %q, which is not there", service.Name, f.Path)
 		}
 	}
-	return project.LoadEnv(EnvFiles(service))
+	return project.LoadEnv(dir, EnvFiles(service))
 }
 
 // EnvFiles are the paths of a service's env files; of those that are not required
@@ -247,7 +247,7 @@ func EnvFiles(service Service) []string {
 func expanded(p *Project) ([]string, error) {
 	var warnings []string
 	for _, name := range slices.Sorted(maps.Keys(p.Services)) {
-		vars, err := project.Expanded(EnvFiles(p.Services[name]))
+		vars, err := project.Expanded(p.WorkingDir, EnvFiles(p.Services[name]))
 		if err != nil {
 			return nil, err
 		}

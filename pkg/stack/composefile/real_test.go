@@ -146,7 +146,7 @@ LAST=Größe 🤖`)
 		t.Fatal(err)
 	}
 	path := []string{filepath.Join(p.Dir, "agent.env")}
-	vars, err := project.LoadEnv(path)
+	vars, err := project.LoadEnv("", path)
 	if err != nil || len(vars) != 16 {
 		t.Fatalf("%q, %v", vars, err)
 	}
@@ -160,7 +160,7 @@ LAST=Größe 🤖`)
 			other = append(other, name)
 		}
 	}
-	warned, err := project.Expanded(path)
+	warned, err := project.Expanded("", path)
 	if want := []string{"BRACES", "SET", "TWICE", "UNSET"}; err != nil || !slices.Equal(other, want) || !slices.Equal(warned, want) {
 		t.Errorf("another value have %q, and flisk warns of %q, %v; want %q", other, warned, err, want)
 	}
