@@ -176,7 +176,7 @@ func examineToolchain(ctx context.Context, on project.Runtime) runtime.Finding {
 
 func examineAgent(ctx context.Context, p *project.Project, on project.Runtime, agent stack.Agent) runtime.Finding {
 	subject := "agent " + agent.Name
-	_, err := toolchain.Examine(ctx, toolchain.Options{Dir: agent.Dir, Root: p.Dir})
+	_, err := toolchain.Examine(ctx, toolchain.Options{Dir: agent.Dir, Root: p.Dir, Agent: agent.Name})
 	if err != nil && (on != project.Docker || asFault(err).Kind != fault.Environment) { // examineToolchain tells of the other
 		return asFinding(subject, err)
 	}

@@ -23,9 +23,10 @@ import (
 
 // Options of a build.
 type Options struct {
-	Dir  string // of the main package
-	Root string // of the project: compile errors are told relative to it; "" means Dir
-	Out  string // the program to make; its directory must exist
+	Dir   string // of the main package
+	Root  string // of the project: errors are told relative to it; "" means Dir
+	Agent string // its name, for errors; may be ""
+	Out   string // the program to make; its directory must exist
 
 	GOOS, GOARCH string // the target; "" is this machine
 	Overlay      string // a file for the go command's -overlay flag; "" for none
@@ -113,19 +114,38 @@ func run(ctx context.Context, cmd *exec.Cmd, o Options) error {
 	if err == nil {
 		return nil
 	}
-	f := fault.New(fault.Failed, "correct it and try again", "the agent in %q does not build", o.Dir)
+	f := fault.New(fault.Failed, "correct it and try again", "%s does not build", o.agent())
 	f.Err = err
 	if f.Detail = strings.TrimRight(printed.String(), "\n"); f.Detail == "" {
 		f.Detail = err.Error()
 	}
 	// The go command says so of its own files, of which none is the agent's.
 	if said := []string{syscall.ENOSPC.Error(), syscall.EROFS.Error(), syscall.EDQUOT.Error()}; slices.ContainsFunc(said, func(text string) bool { return strings.Contains(f.Detail, text) }) {
-		f.Kind, f.Message, f.Hint = fault.Environment, fmt.Sprintf("the build of the agent in %q cannot write its files", o.Dir), writableHint+", or GOCACHE"
+		f.Kind, f.Message, f.Hint = fault.Environment, fmt.Sprintf("the build of %s cannot write its files", o.agent()), writableHint+", or GOCACHE"
 	}
 	if len(f.Detail) > maxDetail {
 		f.Detail = f.Detail[:maxDetail] + "\n…"
 	}
 	return f
+}
+
+// agent is what is built, for people.
+func (o Options) agent() string {
+	switch {
+	case o.Agent == "":
+		return fmt.Sprintf("the agent in %q", o.where())
+	case o.Dir == o.Root:
+		return fmt.Sprintf("agent %q", o.Agent)
+	}
+	return fmt.Sprintf("agent %q in %q", o.Agent, o.where())
+}
+
+// where is Dir as somebody in Root would call it who need not see all of its path.
+func (o Options) where() string {
+	if rel, err := filepath.Rel(o.Root, o.Dir); o.Root != "" && err == nil && rel != "." && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
+	}
+	return o.Dir
 }
 
 func (o Options) goos() string {
@@ -160,9 +180,9 @@ func (o Options) places() (dir, root string, err error) {
 	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return "", "", fault.New(fault.Usage, "correct the agent's path in flisk.yaml", "there is no directory %q", o.Dir)
+		return "", "", fault.New(fault.Usage, "correct the agent's path in flisk.yaml", "there is no directory %q", o.where())
 	case err != nil:
-		return "", "", fault.New(fault.Usage, "", "cannot find the agent in %q: %w", o.Dir, err)
+		return "", "", fault.New(fault.Usage, "", "cannot find %s: %w", o.agent(), err)
 	}
 	return dir, root, nil
 }
@@ -176,10 +196,10 @@ func checkMain(dir string, o Options) error {
 	pkg, err := target.ImportDir(dir, 0)
 	const hint = "an agent is a package main; correct its path in flisk.yaml"
 	if _, none := errors.AsType[*build.NoGoError](err); none || err == nil && len(pkg.GoFiles) == 0 {
-		return fault.New(fault.Usage, hint, "there are no Go files to build in %q", o.Dir)
+		return fault.New(fault.Usage, hint, "there are no Go files to build in %q", o.where())
 	}
 	if err == nil && pkg.Name != "main" {
-		return fault.New(fault.Usage, hint, "the package in %q is %q, not \"main\"", o.Dir, pkg.Name)
+		return fault.New(fault.Usage, hint, "the package in %q is %q, not \"main\"", o.where(), pkg.Name)
 	}
 	return nil
 }

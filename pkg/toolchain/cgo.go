@@ -41,7 +41,7 @@ func CPackages(ctx context.Context, o Options) ([]string, error) {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("the build was stopped: %w", context.Cause(ctx))
 	case err != nil:
-		f := fault.New(fault.Failed, "", "cannot tell what the agent in %q is made of: %w", o.Dir, err)
+		f := fault.New(fault.Failed, "", "cannot tell what %s is made of: %w", o.agent(), err)
 		f.Detail = strings.TrimRight(said.String(), "\n")
 		return nil, f
 	}

@@ -139,7 +139,7 @@ func TestBuild(t *testing.T) {
 	if err := os.WriteFile(out, []byte("old"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Dir: filepath.Join(dir, "agents", "b"), Root: dir, Out: out}
+	o := Options{Dir: filepath.Join(dir, "agents", "b"), Root: dir, Agent: "shop", Out: out}
 	if err := Build(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -187,6 +187,9 @@ func TestBuild(t *testing.T) {
 	if want := "words/words.go:3:15: undefined: missing"; !strings.Contains(f.Detail, "\n"+want) && !strings.Contains(f.Detail, "\n./"+want) {
 		t.Errorf("detail %q, want %q", f.Detail, want)
 	}
+	if want := `agent "shop" in "agents/b" does not build`; f.Message != want {
+		t.Errorf("message %q, want %q", f.Message, want)
+	}
 	if strings.TrimRight(shown.String(), "\n") != f.Detail {
 		t.Errorf("shown %q, detail %q", shown.String(), f.Detail)
 	}
@@ -224,6 +227,22 @@ func TestWhatIsNoAgent(t *testing.T) {
 	}
 	if left := entries(t, filepath.Dir(out)); left != nil {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestAgentIsNamed: by its name and where it is in the project, as people know it.
+func TestAgentIsNamed(t *testing.T) {
+	t.Parallel()
+	for want, o := range map[string]Options{
+		`the agent in "/p/bot"`:         {Dir: "/p/bot"},
+		`the agent in "bot"`:            {Dir: "/p/bot", Root: "/p"},
+		`agent "bot" in "agents/shop"`:  {Dir: "/p/agents/shop", Root: "/p", Agent: "bot"},
+		`agent "bot"`:                   {Dir: "/p", Root: "/p", Agent: "bot"},
+		`agent "bot" in "/elsewhere/x"`: {Dir: "/elsewhere/x", Root: "/p", Agent: "bot"},
+	} {
+		if got := o.agent(); got != want {
+			t.Errorf("%+v is called %s, want %s", o, got, want)
+		}
 	}
 }
 
