@@ -94,7 +94,7 @@ func TestSourceHashChangesWithWhatIsBuilt(t *testing.T) {
 			t.Errorf("%s changed %v, want %v", name, got, want)
 		}
 	}
-	for _, f := range []string{"go.mod", "go.sum", "go.work", "assets/prompt.txt", "assets/new.bin", "README.md", "turn_test.go.txt", "sub/.env",
+	for _, f := range []string{"go.mod", "go.sum", "go.work", "assets/prompt.txt", "assets/new.bin", "notes.md", "turn_test.go.txt", "sub/.env",
 		"third_party/x/x.go", "clerk/price/price.go", "a.log.txt", "sub/compose.yaml", "sub/" + project.FileName} {
 		step(f, both, func() { tr.write(f, "changed") })
 		step(f+" unchanged", nil, func() { tr.write(f, "changed") })
@@ -147,7 +147,8 @@ func TestC02_C06_DroppingsDoNotCount(t *testing.T) {
 	for _, f := range []string{
 		".turn.go.swp", ".turn.go.swx", "turn.go~", "4913", ".#turn.go", "#turn.go#", "turn.go___jb_tmp___", "turn.go___jb_old___",
 		".idea/workspace.xml", ".git/HEAD", "assets/.git/HEAD", ".flisk/volume/VOLUME",
-		"__pycache__/a", "x.pyc", "node_modules/a/b.js", ".venv/bin/x", "agent.log", "assets/agent.log", "db.sqlite", "db.sqlite-journal", "backup.flisk.jsonl", "out/report.flisk.xml",
+		"__pycache__/a", "x.pyc", "node_modules/a/b.js", ".venv/bin/x", "agent.log", "assets/agent.log", "db.sqlite", "db.sqlite-journal", "backup.flisk.jsonl",
+		"README.md", "assets/README", "LICENSE", "LICENSE-MIT.txt", "CHANGELOG.md", "data.db", "data.db-wal", "assets/data.db-shm", "data.db-journal", "out/report.flisk.xml",
 		"compose.yaml", "compose.override.yaml", "traefik/dynamic/routes.yaml",
 	} {
 		if got := tr.changes(func() { tr.write(f, "dropped") }); got != nil {
@@ -155,7 +156,8 @@ func TestC02_C06_DroppingsDoNotCount(t *testing.T) {
 		}
 	}
 	// Near misses count.
-	for _, f := range []string{"49130", "gitignore", "log", "sqlite.go", "traefik.go", "swp", "x.swp.go", "data.jsonl", "flisk.jsonl", "layout.xml"} {
+	for _, f := range []string{"49130", "gitignore", "log", "sqlite.go", "traefik.go", "swp", "x.swp.go", "data.jsonl", "flisk.jsonl", "layout.xml",
+		"prompt.md", "A_README.md", "README.go", "db", "data.db.txt", "LICENSES/x.go", "CHANGELOG/x.txt", "x.db/x.txt"} {
 		if got := tr.changes(func() { tr.write(f, "content") }); !slices.Contains(got, "bot") {
 			t.Errorf("%s changed %v", f, got)
 		}
@@ -169,7 +171,7 @@ func TestWatchIgnoreDoesNotCount(t *testing.T) {
 	tr := newTree(t)
 	tr.p.Agents[0].WatchIgnore = []string{"*.md", "docs", "assets/*.tmp"}
 	for f, want := range map[string][]string{
-		"README.md": {"clerk"}, "clerk/notes.md": {"clerk"}, "docs/a/b.txt": {"clerk"}, "assets/x.tmp": {"clerk"},
+		"notes.md": {"clerk"}, "clerk/notes.md": {"clerk"}, "docs/a/b.txt": {"clerk"}, "assets/x.tmp": {"clerk"},
 		"x.tmp": {"bot", "clerk"}, "sub/assets/x.tmp": {"bot", "clerk"}, "assets/prompt.txt": {"bot", "clerk"},
 	} {
 		if got := tr.changes(func() { tr.write(f, "changed") }); !slices.Equal(got, want) {

@@ -22,6 +22,15 @@ var leftovers = []string{
 	"*.log", "*.sqlite*",
 }
 
+// besides are the names of files beside the code: what is for its readers, and the
+// databases of running programs. They count where a go:embed directive names them,
+// too. Other Markdown counts always, because prompts are often written in it; and so
+// do directories of these names, which may be packages.
+var besides = []string{
+	"README*", "LICENSE*", "CHANGELOG*",
+	"*.db", "*.db-wal", "*.db-shm", "*.db-journal",
+}
+
 // The names that keep what people let flisk write into a project, exports of
 // conversations and reports, apart from its code.
 const (
@@ -61,9 +70,13 @@ func ignoredName(rel string, isDir bool) bool {
 	return matches(path.Base(rel), ignored)
 }
 
-// leftover reports whether a name is one of leftovers.
+// leftover reports whether a name is one of leftovers or, of a file, of besides.
 func leftover(rel string, isDir bool) bool {
-	return (isDir || !isInput(rel)) && matches(path.Base(rel), leftovers)
+	name := path.Base(rel)
+	if isDir {
+		return matches(name, leftovers)
+	}
+	return !isInput(rel) && (matches(name, leftovers) || matches(name, besides))
 }
 
 // matches reports whether one of the patterns is one for name.

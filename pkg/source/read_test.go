@@ -184,7 +184,7 @@ func TestEmbeddedLeftovers(t *testing.T) {
 	tr.writeAll(map[string]string{
 		".gitignore": "vendor/\n", "vendor/modules.txt": "x", "vendor/a/a.go": "package a", "vendor/a/a.txt": "x",
 		"node_modules/lib/dist/a.js": "x", "node_modules/lib/dist/.hidden": "x", "node_modules/lib/src/a.js": "x", "node_modules/lib/a.go": "package a", "node_modules/other/a.js": "x",
-		"web/node_modules/a.js": "x", "web/_part/node_modules/a.js": "x", "web/x.log": "x", "web/x.sqlite": "x", "web/x~": "x", "other/x.log": "x",
+		"web/node_modules/a.js": "x", "web/_part/node_modules/a.js": "x", "web/x.log": "x", "web/x.sqlite": "x", "web/x~": "x", "other/x.log": "x", "web/README.md": "x", "web/x.db": "x", "other/x.db": "x",
 		"page.go": "package main\n\nvar (\n\t//go:embed node_modules/lib/dist\tweb\n\ta embed.FS\n)\n",
 	})
 	both := []string{"bot", "clerk"}
@@ -192,7 +192,7 @@ func TestEmbeddedLeftovers(t *testing.T) {
 		"vendor/modules.txt": both, "vendor/a/a.go": both, "vendor/a/a.txt": nil,
 		"node_modules/lib/dist/a.js": both, "node_modules/lib/dist/new.js": both, "node_modules/lib/dist/.hidden": nil, "node_modules/lib/src/a.js": nil,
 		"node_modules/lib/a.go": nil, "node_modules/other/a.js": nil,
-		"web/node_modules/a.js": both, "web/_part/node_modules/a.js": nil, "web/x.log": both, "web/x.sqlite": both, "web/x~": nil, "other/x.log": nil,
+		"web/node_modules/a.js": both, "web/_part/node_modules/a.js": nil, "web/x.log": both, "web/x.sqlite": both, "web/x~": nil, "other/x.log": nil, "web/README.md": both, "web/new.db": both, "web/x.db": both, "other/x.db": nil,
 	} {
 		if got := tr.changes(func() { tr.write(file, "package changed") }); !slices.Equal(got, want) {
 			t.Errorf("%s changes %v, want %v", file, got, want)
