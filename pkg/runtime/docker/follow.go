@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -23,19 +24,22 @@ const (
 )
 
 // tellChanges puts something into changes, unless there is something in it, whenever
-// a container of a project was started, ended or was removed. It closes changes when
-// the engine tells no more, or ctx ends.
-func (e *engine) tellChanges(ctx context.Context, project string, changes chan<- struct{}) {
+// a container of a project was started, ended or was removed, and hands on what was
+// told of it. It closes changes when the engine tells no more, or ctx ends.
+func (e *engine) tellChanges(ctx context.Context, project string, changes chan<- struct{}, told func(events.Message)) {
 	defer close(changes)
 	filter := ofProject(project)
 	filter.Add("type", string(events.ContainerEventType))
-	for _, action := range []events.Action{events.ActionStart, events.ActionDie, events.ActionDestroy} {
+	for _, action := range []events.Action{events.ActionStart, events.ActionKill, events.ActionOOM, events.ActionDie, events.ActionDestroy} {
 		filter.Add("event", string(action))
 	}
-	told, ended := e.api.Events(ctx, events.ListOptions{Filters: filter})
+	messages, ended := e.api.Events(ctx, events.ListOptions{Filters: filter})
 	for {
 		select {
-		case <-told:
+		case m := <-messages:
+			if told(m); m.Action == events.ActionKill || m.Action == events.ActionOOM {
+				continue // its end comes, or it does not
+			}
 			select {
 			case changes <- struct{}{}:
 			default:
@@ -70,14 +74,21 @@ func (d *Driver) follow(ctx context.Context, agent string, latest map[string]tim
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel(nil)
-	var one sync.Mutex // emit is called by one at a time; for latest and streams, too
+	var one sync.Mutex // emit is called by one at a time; for latest, streams and died, too
 	streams := map[string]*stream{}
 	e, err := d.connected(ctx)
 	if err != nil {
 		return err
 	}
+	died := deaths{emit: emit, of: map[string]*lives{}}
 	told := make(chan struct{}, 1)
-	all.Go(func() { e.tellChanges(following, d.o.Stack.ID, told) })
+	all.Go(func() {
+		e.tellChanges(following, d.o.Stack.ID, told, func(m events.Message) {
+			one.Lock()
+			defer one.Unlock()
+			died.hear(m)
+		})
+	})
 	changes := (<-chan struct{})(told)
 	for changed := time.Now(); following.Err() == nil; {
 		l, err := d.look(following)
@@ -97,7 +108,9 @@ func (d *Driver) follow(ctx context.Context, agent string, latest map[string]tim
 			streams[c.ID] = s
 			all.Go(func() {
 				defer end()
-				at, err := readOn(reading, l.e, c, since, &one, emit)
+				at, err := readOn(reading, l.e, c, since, &one, func(line runtime.Line) error {
+					return cmp.Or(died.before(c, line.Time), emit(line))
+				})
 				one.Lock()
 				defer one.Unlock()
 				latest[c.ID], s.done = at, true
@@ -105,6 +118,9 @@ func (d *Driver) follow(ctx context.Context, agent string, latest map[string]tim
 					cancel(err)
 				}
 			})
+		}
+		if err := died.look(containers, l.serving); err != nil {
+			cancel(err)
 		}
 		one.Unlock()
 		wait := followEvery

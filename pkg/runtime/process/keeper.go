@@ -83,7 +83,7 @@ func newKeeper(r startRequest, dir *os.Root, log *logFile, say func(string), h h
 // its last process and everything in its group is gone.
 func (k *keeper) run() {
 	backoff := firstBackoff
-	var crashes burst
+	var crashes runtime.Burst
 	for n := 0; ; n++ {
 		k.update(func() { k.tail = nil })
 		c, err := k.launch(n)
@@ -99,7 +99,7 @@ func (k *keeper) run() {
 		}
 		if wasReady {
 			backoff = firstBackoff
-			if text := crashes.ended(k.lastExit(), time.Since(c.started)); text != "" {
+			if text := crashes.Ended(k.lastExit(), time.Since(c.started)); text != "" {
 				k.note(text + "; starting it again")
 			}
 			continue

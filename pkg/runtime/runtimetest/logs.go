@@ -101,3 +101,77 @@ func testFollow(t *testing.T, place Place) {
 		t.Errorf("the follow ended with %v", err)
 	}
 }
+
+// A follow tells that an agent ended by itself or was killed, behind what that wrote
+// last, and of no end that was asked for.
+func testFollowEnds(t *testing.T, place Place) {
+	p := NewProject(t, place)
+	p.Up()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	lines, ended := make(chan runtime.Line, 1000), make(chan error, 1)
+	go func() {
+		ended <- p.Driver().Logs(ctx, runtime.LogOptions{Tail: -1, Follow: true}, func(l runtime.Line) error {
+			lines <- l
+			return nil
+		})
+	}()
+	var told, texts []string
+	awaitTold := func(what string) {
+		t.Helper()
+		for {
+			select {
+			case l := <-lines:
+				texts = append(texts, l.Text)
+				text, flisk := strings.CutPrefix(l.Text, "[flisk] ")
+				if !flisk {
+					continue
+				}
+				if l.Replica != "bot-1" || time.Since(l.Time) > time.Minute {
+					t.Errorf("the line %+v", l)
+				}
+				if told = append(told, text); text == what {
+					return
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatalf("%q is not told, only %q", what, told)
+			}
+		}
+	}
+	back := func() {
+		t.Helper()
+		Eventually(t, "the agent to be back", func() bool { r := p.Observe().Replicas; return len(r) == 1 && r[0].State == runtime.Ready })
+	}
+	kill := func() {
+		t.Helper()
+		if _, err := p.Driver().Kill(t.Context(), "bot"); err != nil {
+			t.Fatal(err)
+		}
+		awaitTold("ended (signal 9 (killed)); starting it again")
+		back()
+	}
+	<-lines // it goes on from here
+	p.MustTurn("s1", "1ms")
+	for l := range lines {
+		if l.Text == "a turn of 1ms begins" {
+			break
+		}
+	}
+	p.Turn("bot", "s2", "", "exit") // whatever comes of it
+	awaitTold("ended (exit code 1); starting it again")
+	if !slices.Contains(texts, "it exits") {
+		t.Errorf("it is not told behind the last words: %q", texts)
+	}
+	back()
+	kill()
+	p.Restart()
+	p.MustTurn("s1", "b")
+	kill()
+	if len(told) != 3 {
+		t.Errorf("told were %q", told)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the follow ended with %v", err)
+	}
+}

@@ -28,6 +28,7 @@ func Suite(t *testing.T, place func(t *testing.T) Place) {
 		"C25 gap":                  testGap,
 		"logs":                     testLogs,
 		"follow":                   testFollow,
+		"follow tells of ends":     testFollowEnds,
 		"two projects":             testTwoProjects,
 		"port moves":               testPortMoves,
 		"C18 directory moves":      testMove,

@@ -223,6 +223,7 @@ func (e *Engine) containerStop(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	e.resume(c) // the signal is to arrive
+	e.tellSignal(c, sig)
 	e.mu.Unlock()
 
 	playing.signal(sig)
@@ -272,6 +273,7 @@ func (e *Engine) containerKill(w http.ResponseWriter, r *http.Request) error {
 	if sig == syscall.SIGKILL || sig == syscall.SIGTERM {
 		c.byHand = true
 	}
+	e.tellSignal(c, sig)
 	e.mu.Unlock()
 	playing.signal(sig)
 	if sig == syscall.SIGKILL {
@@ -351,7 +353,7 @@ func (e *Engine) containerRemove(w http.ResponseWriter, r *http.Request) error {
 		return refuse(http.StatusConflict, "You cannot remove a %s container %s. Stop the container before attempting removal or force remove", c.status(), c.id)
 	}
 	delete(e.containers, c.id)
-	e.tell(c, events.ActionDestroy)
+	e.tell(c, events.ActionDestroy, nil)
 	return noContent(w)
 }
 

@@ -2,24 +2,32 @@ package dockertest
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
+	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/docker/docker/api/types/events"
 )
 
-// tell writes down what happened to a container, and announces it. e.mu is held.
-func (e *Engine) tell(c *container, action events.Action) {
+// tell writes down what happened to a container, with attributes of its own, and
+// announces it. e.mu is held.
+func (e *Engine) tell(c *container, action events.Action, own map[string]string) {
 	attributes := map[string]string{"name": c.name, "image": c.image.id}
-	for key, value := range c.labels() {
-		attributes[key] = value
-	}
+	maps.Copy(attributes, c.labels())
+	maps.Copy(attributes, own)
 	now := time.Now()
 	e.events = append(e.events, events.Message{
 		Type: events.ContainerEventType, Action: action, Scope: "local", Time: now.Unix(), TimeNano: now.UnixNano(),
 		Actor: events.Actor{ID: c.id, Attributes: attributes},
 	})
 	e.announce()
+}
+
+// tellSignal tells of a signal that somebody sends to a container. e.mu is held.
+func (e *Engine) tellSignal(c *container, sig syscall.Signal) {
+	e.tell(c, events.ActionKill, map[string]string{"signal": strconv.Itoa(int(sig))})
 }
 
 // systemEvents tells what happens from now on.

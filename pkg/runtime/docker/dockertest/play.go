@@ -69,7 +69,7 @@ func (e *Engine) begin(c *container) error {
 	}
 	p.ports = ports
 	c.play, c.started, c.exitCode, c.restarting, c.paused = p, time.Now(), 0, false, false
-	e.tell(c, events.ActionStart)
+	e.tell(c, events.ActionStart, nil)
 	e.wg.Go(func() { e.follow(c, p) })
 	if h := c.request.Healthcheck; h != nil && len(h.Test) > 0 && h.Test[0] != "NONE" {
 		c.health = &api.Health{Status: api.Starting}
@@ -89,7 +89,7 @@ func (e *Engine) follow(c *container, p *play) {
 	if !again {
 		c.logs.end()
 	}
-	e.tell(c, events.ActionDie)
+	e.tell(c, events.ActionDie, map[string]string{"exitCode": strconv.Itoa(p.code)})
 	pause := restartPause << min(c.restarts, 6)
 	e.mu.Unlock()
 	if !again {

@@ -1,4 +1,4 @@
-package process
+package runtime
 
 import (
 	"fmt"
@@ -14,18 +14,18 @@ const calm = 10 * time.Second
 // a line for each would drown what the agent says.
 const spoken = 3
 
-// burst counts ends in a row of a replica that gets ready and soon ends. The zero
-// value is none.
-type burst struct {
+// Burst counts ends in a row of a replica that gets ready and soon ends, for what
+// its log is told of them. The zero value is none.
+type Burst struct {
 	ends int
 	exit string
 }
 
-// ended takes the end of a process that had been ready, and returns what shall be
+// Ended takes the end of a process that had been ready, and returns what shall be
 // said of it, if anything.
-func (b *burst) ended(exit string, lived time.Duration) string {
+func (b *Burst) Ended(exit string, lived time.Duration) string {
 	if lived >= calm || exit != b.exit {
-		*b = burst{exit: exit}
+		*b = Burst{exit: exit}
 	}
 	b.ends++
 	switch {

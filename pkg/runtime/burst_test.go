@@ -1,4 +1,4 @@
-package process
+package runtime
 
 import (
 	"slices"
@@ -8,10 +8,10 @@ import (
 
 func TestBurstIsToldOnceInAWhile(t *testing.T) {
 	t.Parallel()
-	var b burst
+	var b Burst
 	told := func(n int, exit string, lived time.Duration) (at []int) {
 		for i := range n {
-			if b.ended(exit, lived) != "" {
+			if b.Ended(exit, lived) != "" {
 				at = append(at, i+1)
 			}
 		}
@@ -26,8 +26,8 @@ func TestBurstIsToldOnceInAWhile(t *testing.T) {
 	if at := told(5, "exit code 2", calm); len(at) != 5 {
 		t.Errorf("told of the ends %v after long lives", at)
 	}
-	b = burst{exit: "x", ends: 9}
-	if got, want := b.ended("x", 0), "ended (x), 10 times in a row soon after it was ready"; got != want {
+	b = Burst{exit: "x", ends: 9}
+	if got, want := b.Ended("x", 0), "ended (x), 10 times in a row soon after it was ready"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }
