@@ -40,8 +40,10 @@ func newLogs(a *app) *cobra.Command {
 		Use:     "logs [AGENT]",
 		Short:   "show what the agents print",
 		GroupID: groupLook,
-		Long: "Show the last lines that the agents printed, also when nothing runs. Those of other services are the engine's: docker logs. On a terminal, control characters " +
-			"are shown as what they are; a pipe or a file gets the bytes unchanged.",
+		Long: "Show the last lines that the agents printed, also when nothing runs. Those of other services are the engine's: docker logs. On a terminal, times are " +
+			"the local ones; a pipe or a file gets full times, in UTC as from docker logs. Neither gets control characters: the bytes as they were written are in --json.\n\n" +
+			"What flisk says among an agent's lines begins with [flisk]: that it ended by itself, say. On Docker only a follow says so. Docker reads what an agent writes to its two " +
+			"outputs apart: lines that were written to both within the same moment may have changed places.",
 		Example: examples(
 			"flisk logs", "the last lines of every agent",
 			"flisk logs -f bot", "follow one agent; Ctrl-C ends it",
