@@ -160,7 +160,7 @@ func TestDrainingIsSeen(t *testing.T) {
 			if s != runtime.Waiting && s != runtime.Draining {
 				t.Errorf("the old one is %s", s)
 			}
-			return s == runtime.Draining
+			return s != runtime.Waiting
 		})
 		close(enough)
 		<-answer // whatever came of it
