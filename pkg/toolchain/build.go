@@ -23,9 +23,10 @@ import (
 
 // Options of a build.
 type Options struct {
-	Dir  string // of the main package
-	Root string // of the project: compile errors are told relative to it; "" means Dir
-	Out  string // the program to make; its directory must exist
+	Agent string // what is built, for errors; "" names Dir there
+	Dir   string // of the main package
+	Root  string // of the project: compile errors are told relative to it; "" means Dir
+	Out   string // the program to make; its directory must exist
 
 	GOOS, GOARCH string // the target; "" is this machine
 	Overlay      string // a file for the go command's -overlay flag; "" for none
@@ -113,19 +114,31 @@ func run(ctx context.Context, cmd *exec.Cmd, o Options) error {
 	if err == nil {
 		return nil
 	}
-	f := fault.New(fault.Failed, "correct it and try again", "the agent in %q does not build", o.Dir)
+	f := fault.New(fault.Failed, "correct it and try again", "%s does not build", o.who())
 	f.Err = err
+	if o.Agent != "" {
+		f.Agents = []string{o.Agent}
+	}
 	if f.Detail = strings.TrimRight(printed.String(), "\n"); f.Detail == "" {
 		f.Detail = err.Error()
 	}
 	// The go command says so of its own files, of which none is the agent's.
 	if said := []string{syscall.ENOSPC.Error(), syscall.EROFS.Error(), syscall.EDQUOT.Error()}; slices.ContainsFunc(said, func(text string) bool { return strings.Contains(f.Detail, text) }) {
-		f.Kind, f.Message, f.Hint = fault.Environment, fmt.Sprintf("the build of the agent in %q cannot write its files", o.Dir), writableHint+", or GOCACHE"
+		f.Kind, f.Message, f.Hint = fault.Environment, fmt.Sprintf("the build of %s cannot write its files", o.who()), writableHint+", or GOCACHE"
+		f.Agents = nil
 	}
 	if len(f.Detail) > maxDetail {
 		f.Detail = f.Detail[:maxDetail] + "\n…"
 	}
 	return f
+}
+
+// who is what is built, for people.
+func (o Options) who() string {
+	if o.Agent != "" {
+		return fmt.Sprintf("agent %q", o.Agent)
+	}
+	return fmt.Sprintf("the agent in %q", o.Dir)
 }
 
 func (o Options) goos() string {

@@ -68,7 +68,7 @@ func (a *apply) buildProgram(ctx context.Context, w wantedAgent) (wantedAgent, e
 		return w, fault.New(fault.Environment, homeHint, "cannot build agent %q: %w", w.Agent.Name, err)
 	}
 	// Under a name that nobody looks for, until it is known to be the right program.
-	o := toolchain.Options{Dir: w.Dir, Root: a.d.o.Stack.Dir, Out: w.program + ".new", GOOS: "linux", GOARCH: a.e.facts.Arch, Strip: true}
+	o := toolchain.Options{Agent: w.Agent.Name, Dir: w.Dir, Root: a.d.o.Stack.Dir, Out: w.program + ".new", GOOS: "linux", GOARCH: a.e.facts.Arch, Strip: true}
 	defer os.Remove(o.Out) // gone already when it got its name
 	c, err := buildWithoutC(ctx, o)
 	switch {

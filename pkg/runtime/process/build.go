@@ -30,7 +30,7 @@ func (a *apply) build(ctx context.Context, agent targetAgent) (targetAgent, erro
 	fresh := agent.binary + ".new"
 	defer os.Remove(fresh) // gone already when it got its name
 	// What the compiler prints comes back in the error, and only once.
-	err := toolchain.Build(ctx, toolchain.Options{Dir: agent.Dir, Root: a.d.o.Stack.Dir, Out: fresh})
+	err := toolchain.Build(ctx, toolchain.Options{Agent: agent.Name, Dir: agent.Dir, Root: a.d.o.Stack.Dir, Out: fresh})
 	if err == nil {
 		err = a.checkSource(agent)
 	}
