@@ -41,7 +41,7 @@ func (e *devEcho) rest(detail string) string {
 	shown := slices.Clone(e.shown)
 	var rest []string
 	for line := range strings.SplitSeq(strings.Trim(detail, "\n"), "\n") {
-		if i := slices.Index(shown, line); i >= 0 && line != "" {
+		if i := slices.Index(shown, line); i >= 0 {
 			shown = slices.Delete(shown, i, i+1)
 			continue
 		}
@@ -49,9 +49,7 @@ func (e *devEcho) rest(detail string) string {
 			continue
 		}
 		rest = append(rest, line)
-		if line != "" {
-			e.quoted[line]++
-		}
+		e.quoted[line]++
 	}
 	return strings.Trim(strings.Join(rest, "\n"), "\n")
 }

@@ -163,7 +163,11 @@ func reloadingLines(e dev.Event) (lines []said) {
 		case gateway >= 0 && because.cause == order[gateway].cause: // agents that go with it
 			continue
 		}
-		lines = append(lines, plain("%s%s: %s", because.do, listed(objects[because], 3), because.cause)...)
+		why := ": " + because.cause
+		if because.cause == "it does not run" {
+			why = "" // it is started, and so much is plain
+		}
+		lines = append(lines, plain("%s%s%s", because.do, listed(objects[because], 3), why)...)
 	}
 	return lines
 }

@@ -117,14 +117,13 @@ func (s *devScreen) tell(e dev.Event) {
 		_ = encode(s.out.Raw(), devJSON(e), "") // Failed tells
 		return
 	}
-	for _, line := range devLines(e, mended, known) {
+	for i, line := range devLines(e, mended, known) {
 		s.say(e.Time, loopName, console.Strong, line)
-	}
-	switch e.Kind {
-	case dev.Reloaded:
-		if e.Reload > 0 {
+		if i == 0 && e.Kind == dev.Reloaded {
 			s.more(console.Quiet, console.FoldParts(spanParts(e.Spans), " · ", s.room()))
 		}
+	}
+	switch e.Kind {
 	case dev.Failed, dev.Lost, dev.Drained:
 		s.fail(e)
 	}

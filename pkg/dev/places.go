@@ -3,6 +3,7 @@ package dev
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
@@ -17,9 +18,14 @@ type places struct {
 // place is one replica as it was last seen.
 type place struct {
 	runtime.Replica
-	told bool // that it is not fine
-	odd  int  // looks in a row in which it was not ready, and nothing says why
+	told  bool      // that it is not fine
+	ended time.Time // when it was last seen to have ended
+	odd   int       // looks in a row in which it was not ready, and nothing says why
 }
+
+// calm is how long one that had ended must be fine: one that ends at every turn is
+// ready in between.
+const calm = 2 * time.Second
 
 // maxOdd looks may find a replica unready before that is told: one that is busy may
 // not have answered in time.
@@ -90,7 +96,13 @@ func (l *loop) judge(ctx context.Context, known *place, r runtime.Replica) {
 	}
 	before := known.Replica
 	known.Replica = r
+	if ended {
+		known.ended = time.Now()
+	}
 	if r.State == runtime.Ready && !ended {
+		if known.told && time.Since(known.ended) < calm {
+			return
+		}
 		if known.told {
 			l.tell(Event{Kind: Ready, Reload: l.reloads, Agents: []string{r.Agent}, Replica: r})
 		}
