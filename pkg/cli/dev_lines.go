@@ -225,7 +225,7 @@ func failingWords(r runtime.Replica) string {
 	}
 	switch {
 	case !r.Stopped.IsZero():
-		return ended + ", and nothing starts it again"
+		return ended + "; the engine does not start it again"
 	case r.State == runtime.Ready:
 		return ended + ", and was started again"
 	case hasEnded(r):

@@ -38,6 +38,7 @@ type rig struct {
 	load    func(n int) error
 	up      func(ctx context.Context, n int, told Told) (runtime.Report, error)
 	observe func() (runtime.Observed, error)
+	down    func()
 	retire  func(ctx context.Context, ref runtime.Ref) (runtime.Change, error)
 	cancel  context.CancelFunc
 	over    chan error
@@ -234,6 +235,9 @@ func (r *rig) Up(ctx context.Context, _ runtime.Progress) (runtime.Report, error
 
 func (r *rig) Down(context.Context, runtime.Progress) (runtime.Report, error) {
 	r.play(r.told, 0) // a plan of its own, which is no reload's
+	if r.down != nil {
+		r.down()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.downs++
