@@ -142,7 +142,7 @@ type devRun struct {
 	driver runtime.Driver // of the last load
 	url    string         // of the gateway
 	names  []string       // of the agents whose logs are followed
-	looked time.Time      // when look got its last token; of the goroutine of logs
+	looked time.Time      // when look gets, or got, its last token; of the goroutine of logs
 }
 
 // load implements dev.Options.
@@ -203,12 +203,17 @@ const lookPause = 500 * time.Millisecond
 // log shows a line of an agent's. One of its start, or of who keeps it alive, is
 // told before the next look would find out.
 func (d *devRun) log(l runtime.Line) error {
-	if ours.MatchString(l.Text) && time.Since(d.looked) >= lookPause {
-		d.looked = time.Now()
-		select {
-		case d.look <- struct{}{}:
-		default:
+	now := time.Now()
+	if ours.MatchString(l.Text) && !d.looked.After(now) { // else that look is still to come
+		if d.looked = d.looked.Add(lookPause); d.looked.Before(now) {
+			d.looked = now
 		}
+		time.AfterFunc(d.looked.Sub(now), func() {
+			select {
+			case d.look <- struct{}{}:
+			default:
+			}
+		})
 	}
 	return d.screen.log(l)
 }

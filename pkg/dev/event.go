@@ -22,8 +22,8 @@ const (
 	Lost      Kind = "lost"      // what runs, or what it runs on, went away; Err is set
 	Back      Kind = "back"      // and is there again
 	Paused    Kind = "paused"    // the stack itself changes Paths again and again; they reload nothing until something else does
-	Failing   Kind = "failing"   // Replica, which gets requests, ended or is not ready; told again when there is more to say
-	Ready     Kind = "ready"     // and is fine again
+	Failing   Kind = "failing"   // Replica, which gets requests, ended or is not ready; told again when there is more to say: its state may be Ready already
+	Ready     Kind = "ready"     // and has been fine for a while
 	Restarted Kind = "restarted" // another command replaced what ran of Agents
 	Stopping  Kind = "stopping"  // the end has begun; Agents still run. Told again when one does not any more
 	Stopped   Kind = "stopped"   // the last event of all: Outcome says how it ended

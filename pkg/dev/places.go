@@ -101,6 +101,9 @@ func (l *loop) judge(ctx context.Context, known *place, r runtime.Replica) {
 	}
 	if r.State == runtime.Ready && !ended {
 		if known.told && time.Since(known.ended) < calm {
+			if before.State != r.State {
+				l.tell(Event{Kind: Failing, Reload: l.reloads, Agents: []string{r.Agent}, Replica: r})
+			}
 			return
 		}
 		if known.told {

@@ -56,6 +56,30 @@ func TestAnAgentThatEnds(t *testing.T) {
 	})
 }
 
+// TestBackAtOnce: that it is ready already is told as soon as it is seen.
+func TestBackAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		look := make(chan struct{}, 1)
+		r.o.Look = look
+		r.sees(bot(fine))
+		r.start()
+		r.pass(lookEvery)
+		for _, state := range []runtime.State{runtime.Starting, runtime.Ready, runtime.Ready} {
+			r.sees(bot(crashed(1, state)))
+			look <- struct{}{}
+			r.pass(calm / 10)
+		}
+		r.expect("reloading reloaded failing failing")
+		if e := r.last(Failing); e.Replica.State != runtime.Ready {
+			t.Errorf("told %+v", e.Replica)
+		}
+		r.pass(2 * lookEvery)
+		r.expect("reloading reloaded failing failing ready")
+		r.stop()
+	})
+}
+
 // TestWhatEndedBeforeIsNoNews: a loop that finds a stack counts from there.
 func TestWhatEndedBeforeIsNoNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
