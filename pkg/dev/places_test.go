@@ -37,7 +37,7 @@ func TestAnAgentThatEnds(t *testing.T) {
 		r := newRig(t)
 		r.sees(bot(fine))
 		r.start()
-		r.pass(lookEvery)
+		r.pass(lookEvery + time.Second) // the first look is over
 		r.sees(bot(crashed(1, runtime.Failing)))
 		r.pass(2 * lookEvery)
 		r.expect("reloading reloaded failing") // nothing new at the second look
@@ -64,7 +64,7 @@ func TestBackAtOnce(t *testing.T) {
 		r.o.Look = look
 		r.sees(bot(fine))
 		r.start()
-		r.pass(lookEvery)
+		r.pass(lookEvery + time.Second) // the first look is over
 		for _, state := range []runtime.State{runtime.Starting, runtime.Ready, runtime.Ready} {
 			r.sees(bot(crashed(1, state)))
 			look <- struct{}{}
@@ -112,7 +112,7 @@ func TestNotReadyOnce(t *testing.T) {
 		busy := bot(func(b *runtime.Replica) { b.State = runtime.Draining })
 		r.sees(bot(fine))
 		r.start()
-		r.pass(lookEvery)
+		r.pass(lookEvery + time.Second) // the first look is over
 		r.sees(busy)
 		r.pass(lookEvery)
 		r.sees(bot(fine))
@@ -136,7 +136,7 @@ func TestALogLineIsAReasonToLook(t *testing.T) {
 		r.o.Look = look
 		r.sees(bot(fine))
 		r.start()
-		r.pass(lookEvery)
+		r.pass(lookEvery + time.Second) // the first look is over
 		r.sees(bot(crashed(1, runtime.Failing)))
 		look <- struct{}{}
 		r.pass(0)
@@ -153,7 +153,7 @@ func TestRestartedElsewhere(t *testing.T) {
 		second := func(b *runtime.Replica) { b.Generation = 2 }
 		r.sees(bot(fine))
 		r.start()
-		r.pass(lookEvery)
+		r.pass(lookEvery + time.Second) // the first look is over
 		r.sees(bot(second))
 		r.save(lookEvery, "a.go")
 		r.expect("reloading reloaded reloading reloaded")
@@ -171,7 +171,7 @@ func TestAReloadThatFailsIsNobodysRestart(t *testing.T) {
 		r := newRig(t)
 		r.sees(bot(fine))
 		r.start()
-		r.pass(lookEvery)
+		r.pass(lookEvery + time.Second) // the first look is over
 		r.does(func(_ context.Context, _ int, told Told) (runtime.Report, error) {
 			r.play(told, time.Millisecond)
 			return runtime.Report{}, fault.New(fault.Failed, "", "the gateway does not start")
@@ -190,7 +190,7 @@ func TestAContainerIsRemoved(t *testing.T) {
 		r := newRig(t)
 		r.sees(bot(fine))
 		r.start()
-		r.pass(lookEvery)
+		r.pass(lookEvery + time.Second) // the first look is over
 		r.sees(func() (runtime.Observed, error) {
 			r.sees(bot(fine))
 			return bot(func(b *runtime.Replica) {
@@ -213,7 +213,7 @@ func TestWhatNothingStartsAgain(t *testing.T) {
 		r := newRig(t)
 		r.sees(bot(fine))
 		r.start()
-		r.pass(lookEvery)
+		r.pass(lookEvery + time.Second) // the first look is over
 		r.sees(bot(func(b *runtime.Replica) { b.State, b.Stopped, b.Exit = runtime.Failing, time.Now(), &runtime.Exit{} }))
 		r.pass(2 * lookEvery)
 		r.expect("reloading reloaded failing")
@@ -246,7 +246,7 @@ func TestHowItEndedIsAsked(t *testing.T) {
 		}
 		r.sees(bot(fine))
 		r.start()
-		r.pass(lookEvery)
+		r.pass(lookEvery + time.Second) // the first look is over
 		r.sees(bot(func(b *runtime.Replica) { b.Restarts = 1 }))
 		r.pass(lookEvery)
 		if e := r.last(Failing); e.Replica.Exit == nil || e.Replica.Exit.Code != 3 {
