@@ -43,7 +43,14 @@ type devEvent struct {
 	URL    string
 	Error  struct{ Message, Hint, Detail string }
 	Log    struct{ Replica, Text string }
-	seen   time.Time
+
+	New, Removed, Left, Broken []string
+	Step, Outcome              string
+	Replica                    struct {
+		Name, State, Exit string
+		Restarts          int
+	}
+	seen time.Time
 }
 
 // dev starts the loop with --json, and ends it with the test.

@@ -112,7 +112,7 @@ const demoCleanup = 30 * time.Second
 // not cut the cleaning off: it is short, and what it would leave is a running
 // process. When nobody reads the story any more, it ends early.
 func runDemo(ctx context.Context, a *app, keep bool) error {
-	ctx, stop := a.untilSignal(ctx, func(chan<- os.Signal) {})
+	ctx, stop := a.untilSignal(ctx, func(os.Signal, chan<- os.Signal) {})
 	defer stop()
 	ctx, unheard := context.WithCancelCause(ctx)
 	defer unheard(nil)

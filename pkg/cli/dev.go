@@ -44,7 +44,8 @@ func newDev(a *app) *cobra.Command {
 			"What makes no difference to an agent reloads nothing: the same content, editors' temporary files, what " +
 			".gitignore, .dockerignore and watch.ignore name. A change of flisk.yaml, of an env file or of " +
 			"compose.override.yaml is applied as flisk up would.\n\n" +
-			"Ctrl-C stops everything: turns in flight are finished first. A second one kills what is left.",
+			"Ctrl-C stops everything: turns in flight are finished first. A second one kills what is left. With --keep " +
+			"everything goes on, and only what old code still does is waited for.",
 		Example: examples(
 			"flisk dev", "run the project of this directory",
 			"flisk dev --poll", "where the operating system tells of no changes",
@@ -57,8 +58,10 @@ func newDev(a *app) *cobra.Command {
 			if !a.global.json {
 				progress = console.NewProgress(a.streams.Out, "") // all of it is the product
 			}
-			return a.serving(cmd.Context(), progress, func(ctx context.Context, force <-chan struct{}) error {
-				return runDev(ctx, a, o, progress, force)
+			d := &devRun{app: a, o: o, progress: progress, screen: newDevScreen(a, progress)}
+			defer d.screen.close()
+			return a.serving(cmd.Context(), progress, d.ending, func(ctx context.Context, force <-chan struct{}) error {
+				return d.run(ctx, force)
 			})
 		},
 	}
@@ -67,11 +70,10 @@ func newDev(a *app) *cobra.Command {
 	return cmd
 }
 
-func runDev(ctx context.Context, a *app, do devOptions, progress *console.Progress, force <-chan struct{}) error {
-	screen := newDevScreen(a, progress)
-	defer screen.close()
+func (d *devRun) run(ctx context.Context, force <-chan struct{}) error {
+	a := d.app
 	starting := *a // what is odd at the start is told as all that follows, and each reload would say it again
-	starting.odd = func(text string) { screen.warn(errors.New(text)) }
+	starting.odd = func(text string) { d.screen.warn(errors.New(text)) }
 	o, err := starting.open(ctx, force)
 	if err != nil {
 		return err
@@ -85,27 +87,28 @@ func runDev(ctx context.Context, a *app, do devOptions, progress *console.Progre
 		return err
 	}
 	defer alone.Close() // which gives the place up
-	d := &devRun{
-		app: a, o: do, force: force, progress: progress, on: o.runtime, id: o.project.ID,
-		screen: screen,
-	}
-	d.eyes = eyes{poll: do.poll, warn: d.screen.warn}
+	d.force, d.choice, d.id, d.name = force, o.choice, o.project.ID, o.project.Name
+	d.look = make(chan struct{}, 1)
+	d.eyes = eyes{poll: d.o.poll, warn: d.screen.warn}
 	if err := d.eyes.open(ctx, o.project); err != nil {
 		return err
 	}
-	d.watching = fmt.Sprintf("%d files", d.eyes.seen.Len())
-	if do.poll {
-		d.watching += ", looked at in intervals"
-	}
-	d.watching += "; Ctrl-C stops everything"
-	err = dev.Run(ctx, dev.Options{Load: d.load, Next: d.eyes.next, Tell: d.tell, Progress: d.progress, Reloads: console.Silent(), Keep: do.keep})
+	err = dev.Run(ctx, dev.Options{
+		Load: d.load, Next: d.eyes.next, Tell: d.tell, Progress: d.progress, Reloads: console.Silent(), Look: d.look, Keep: d.o.keep,
+	})
 	d.logs.stop()
-	d.screen.close()
-	if err == nil && !do.keep && !d.gone {
-		d.screen.fields(console.Field{Label: "stopped", Value: console.Cell{Text: a.ofInstance(o.project.Name), Style: console.Strong}},
-			console.Field{Label: "kept", Value: console.Cell{Text: "every conversation"}})
-	}
 	return errors.Join(err, d.eyes.close())
+}
+
+// ending is what the first signal comes to, for people.
+func (d *devRun) ending() (label, text string) {
+	switch {
+	case !d.o.keep:
+		return "stopping", "turns in flight are finished first; Ctrl-C again kills them"
+	case d.screen.draining():
+		return "ending", "turns in flight on old code are finished first; Ctrl-C again kills them"
+	}
+	return "ending", "what runs goes on"
 }
 
 // onlyDev keeps a second loop off a project: both would reload it. Closing what it
@@ -127,22 +130,24 @@ func (a *app) onlyDev(o *opened) (io.Closer, error) {
 type devRun struct {
 	app      *app
 	o        devOptions
-	force    <-chan struct{}
 	progress *console.Progress
-	on       project.Runtime // for as long as it runs
-	id       string          // likewise
 	screen   *devScreen
+	force    <-chan struct{}
+	choice   choice        // where it runs, for as long as it does
+	id, name string        // of the project, likewise
+	look     chan struct{} // has a token when a log says that something may have happened
 	eyes     eyes
 	logs     follower
 
-	watching string   // how much, for people
-	gone     bool     // somebody else stopped it
-	names    []string // of the agents whose logs are followed
+	driver runtime.Driver // of the last load
+	url    string         // of the gateway
+	names  []string       // of the agents whose logs are followed
+	looked time.Time      // when look gets, or got, its last token; of the goroutine of logs
 }
 
 // load implements dev.Options.
 func (d *devRun) load(ctx context.Context, told dev.Told, attached bool) (dev.Stack, error) {
-	paths, err := d.eyes.read(ctx)
+	change, err := d.eyes.read(ctx)
 	if err != nil {
 		return dev.Stack{}, err
 	}
@@ -157,7 +162,7 @@ func (d *devRun) load(ctx context.Context, told dev.Told, attached bool) (dev.St
 	for _, w := range warnings {
 		d.screen.warn(errors.New(w.String()))
 	}
-	if unused := overrideUnused(p, d.on); unused != "" {
+	if unused := overrideUnused(p, d.choice.on); unused != "" {
 		d.screen.warn(errors.New(unused))
 	}
 	if err := d.eyes.turn(ctx, p); err != nil {
@@ -172,13 +177,14 @@ func (d *devRun) load(ctx context.Context, told dev.Told, attached bool) (dev.St
 		told: told, attached: attached, hash: hash, still: still,
 		warn: func(text string) { d.screen.warn(errors.New(text)) },
 	}
-	driver, err := d.app.newDriver(&reloading, d.on, p, d.force)
+	driver, err := d.app.newDriver(&reloading, d.choice.on, p, d.force)
 	if err != nil {
 		return dev.Stack{}, err
 	}
-	s := dev.Stack{Driver: driver, Paths: paths, Fresh: d.eyes.fresh, Close: func() {}}
+	d.driver = driver
+	s := dev.Stack{Driver: driver, Agents: map[string]int{}, Change: change, Fresh: d.eyes.fresh, Close: func() {}}
 	for _, a := range p.Agents {
-		s.Replicas += a.Replicas
+		s.Agents[a.Name] = a.Replicas
 	}
 	if c, ok := driver.(io.Closer); ok {
 		s.Close = func() { _ = c.Close() } // connections, to a program that notices
@@ -186,28 +192,98 @@ func (d *devRun) load(ctx context.Context, told dev.Told, attached bool) (dev.St
 	if names := p.AgentNames(); !slices.Equal(names, d.names) {
 		d.names = names
 		d.screen.show(names)
-		d.logs.follow(driver, d.screen.log)
+		d.logs.follow(driver, d.log)
 	}
 	return s, nil
 }
 
+// lookPause is how often a line of a log is a reason to look, at most.
+const lookPause = 500 * time.Millisecond
+
+// log shows a line of an agent's. One of its start, or of who keeps it alive, is
+// told before the next look would find out.
+func (d *devRun) log(l runtime.Line) error {
+	now := time.Now()
+	if ours.MatchString(l.Text) && !d.looked.After(now) { // else that look is still to come
+		if d.looked = d.looked.Add(lookPause); d.looked.Before(now) {
+			d.looked = now
+		}
+		time.AfterFunc(d.looked.Sub(now), func() {
+			select {
+			case d.look <- struct{}{}:
+			default:
+			}
+		})
+	}
+	return d.screen.log(l)
+}
+
 // tell implements dev.Options.
 func (d *devRun) tell(e dev.Event) {
-	d.screen.tell(e)
-	d.gone = d.gone || e.Kind == dev.Stopped
-	if e.Reload > 0 || d.app.global.json || e.Kind != dev.Reloaded {
-		return
+	if e.Kind == dev.Stopped {
+		d.logs.stop() // it is the last of all
+		select {
+		case <-d.force:
+			if e.Outcome == dev.Ended {
+				e.Outcome = dev.Killed
+			}
+		default:
+		}
 	}
+	d.screen.tell(e)
+	switch {
+	case e.Kind == dev.Stopped:
+		d.bye(e)
+	case e.Kind == dev.Reloaded && d.url == "":
+		d.url = e.Report.URL
+		d.greet()
+	case e.Kind == dev.Reloaded && d.url != e.Report.URL:
+		d.url = e.Report.URL
+		d.screen.fields(d.gateway())
+	}
+}
+
+func (d *devRun) gateway() console.Field {
+	return console.Field{Label: "gateway", Value: console.Cell{Text: d.url, Style: console.Accent}}
+}
+
+// greet says what runs, where, and what to try.
+func (d *devRun) greet() {
 	try := d.app.command(`turn "hello" -s s1`)
 	if len(d.names) > 1 {
 		try += " --agent " + d.names[0]
 	}
-	fields := []console.Field{
-		{Label: "gateway", Value: console.Cell{Text: e.Report.URL, Style: console.Accent}},
-		{Label: "try", Value: console.Cell{Text: try, Style: console.Accent}},
-		{Label: "watching", Value: console.Cell{Text: d.watching}},
+	fields := []console.Field{d.gateway(), {Label: "runtime", Value: console.Cell{Text: d.choice.String()}}}
+	on := &opened{driver: d.driver}
+	if engine, err := on.engine(context.Background()); err == nil { // else the next look says so
+		fields = append(fields, engine.fields()...)
 	}
-	d.screen.fields(fields...)
+	watching := fmt.Sprintf("%d files", d.eyes.seen.Len())
+	if every := d.eyes.watcher.Polls(); every > 0 {
+		watching += fmt.Sprintf(", looking every %s", console.Span(every))
+	}
+	if d.o.keep {
+		watching += "; Ctrl-C leaves it running"
+	} else {
+		watching += "; Ctrl-C stops everything"
+	}
+	d.screen.fields(append(fields,
+		console.Field{Label: "try", Value: console.Cell{Text: try, Style: console.Accent}},
+		console.Field{Label: "watching", Value: console.Cell{Text: watching}},
+	)...)
+}
+
+// bye says what is left.
+func (d *devRun) bye(e dev.Event) {
+	d.screen.close()
+	switch e.Outcome {
+	case dev.Ended:
+		d.screen.fields(console.Field{Label: "stopped", Value: console.Cell{Text: d.app.ofInstance(d.name), Style: console.Strong}},
+			console.Field{Label: "kept", Value: console.Cell{Text: "every conversation"}})
+	case dev.LeftRunning:
+		d.screen.fields(console.Field{Label: "left running", Value: console.Cell{Text: e.Report.URL, Style: console.Accent}},
+			console.Field{Label: "stop it", Value: console.Cell{Text: d.app.command("down"), Style: console.Accent}})
+	}
 }
 
 // eyes watch the files of a project whose flisk.yaml, which says what counts, may
@@ -219,6 +295,7 @@ type eyes struct {
 	watcher *watch.Watcher
 	seen    *source.Tree // what the last reload read
 	anew    bool         // flisk.yaml changed since the watcher was made
+	lone    lone
 
 	mu      sync.Mutex
 	planned map[string]*source.Tree // by agent: what the driver was told of last
@@ -240,17 +317,34 @@ func (e *eyes) close() error {
 }
 
 // read reads the files, and returns what differs from the reading before.
-func (e *eyes) read(ctx context.Context) (paths []string, err error) {
+func (e *eyes) read(ctx context.Context) (dev.Change, error) {
 	tree, err := e.watcher.Tree(ctx)
 	if err != nil {
-		return nil, err
+		return dev.Change{}, err
 	}
-	for _, c := range source.Diff(e.seen, tree) {
-		paths = append(paths, c.Path)
+	files := source.Diff(e.seen, tree)
+	for _, c := range files {
 		e.anew = e.anew || c.Kind == source.Settings
 	}
+	if name := e.lone.saved(files); name != "" {
+		e.warn(writtenByAgent(name))
+	}
 	e.seen = tree
-	return paths, nil
+	return changeOf(files), nil
+}
+
+// changeOf sorts files by what became of them.
+func changeOf(files []source.Change) (c dev.Change) {
+	for _, f := range files {
+		c.Paths = append(c.Paths, f.Path)
+		switch f.Op {
+		case source.Added:
+			c.New = append(c.New, f.Path)
+		case source.Removed:
+			c.Removed = append(c.Removed, f.Path)
+		}
+	}
+	return c
 }
 
 // turn watches what a changed flisk.yaml says.
@@ -324,10 +418,8 @@ func (e *eyes) next(ctx context.Context) (dev.Change, error) {
 			e.warn(err)
 			continue
 		}
-		change := dev.Change{First: c.First, Told: time.Now()}
-		for _, f := range c.Files {
-			change.Paths = append(change.Paths, f.Path)
-		}
+		change := changeOf(c.Files)
+		change.First, change.Told = c.First, time.Now()
 		return change, nil
 	}
 }
@@ -368,8 +460,8 @@ func (f *follower) stop() {
 
 // serving does work that goes on until somebody wants its end: the first signal
 // ends ctx, and work brings everything to its end; the second closes force. A
-// terminal that closes is the first one, too.
-func (a *app) serving(ctx context.Context, progress *console.Progress, work func(ctx context.Context, force <-chan struct{}) error) error {
+// terminal that closes is the first one, too. ending says what the first one comes to.
+func (a *app) serving(ctx context.Context, progress *console.Progress, ending func() (label, text string), work func(ctx context.Context, force <-chan struct{}) error) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	force := make(chan struct{})
@@ -382,17 +474,18 @@ func (a *app) serving(ctx context.Context, progress *console.Progress, work func
 	over := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for seen := 0; ; {
+		for seen := (stopSignals{}); ; {
 			select {
 			case <-over:
 				return
 			case <-hangups:
 				end()
-			case <-signals:
+			case sig := <-signals:
 				a.freshLine()
-				switch seen++; seen {
+				switch seen.count(sig, time.Now()) {
 				case 1:
-					progress.Note("stopping", console.Warn, "turns in flight are finished first; Ctrl-C again kills them")
+					label, text := ending()
+					progress.Note(label, console.Warn, text)
 					end()
 				case 2:
 					progress.Note("forced", console.Bad, "killing what is left")

@@ -23,10 +23,17 @@ func devEvents() []dev.Event {
 	step := func(do runtime.Action, agent string, cause string) runtime.Step {
 		return runtime.Step{Do: do, Agent: agent, Replica: agent + "-1", Generation: 2, Cause: cause}
 	}
-	bot := []string{"bot"}
+	bot, both := []string{"bot"}, []string{"bot", "clerk"}
+	replica := func(state runtime.State, restarts int, exit *runtime.Exit) runtime.Replica {
+		return runtime.Replica{Agent: "bot", Name: "bot-1", State: state, Restarts: restarts, Exit: exit}
+	}
+	three := &runtime.Exit{Code: 3}
+	moved := "gateway.hosts 127.0.0.1:8080 localhost:8080 [::1]:8080 gateway:8080 → 127.0.0.1:9090 localhost:9090 [::1]:9090 gateway:8080"
 	return []dev.Event{
 		{Kind: dev.Reloaded, Report: runtime.Report{URL: "http://127.0.0.1:8080"}, Agents: []string{"bot", "clerk"}},
-		{Kind: dev.Reloading, Time: at, Reload: 1, Paths: []string{"turn.go"}, Agents: bot, Steps: runtime.Plan{step(runtime.Start, "bot", "its code changed")}},
+		{Kind: dev.Reloading, Time: at, Reload: 1, Paths: []string{"new.go", "old.go", "turn.go"}, New: []string{"new.go"}, Removed: []string{"old.go"}, Agents: bot, Steps: runtime.Plan{step(runtime.Start, "bot", "its code changed")}},
+		{Kind: dev.Doing, Time: at, Reload: 1, Agents: bot, Step: runtime.Build},
+		{Kind: dev.Doing, Time: at.Add(-12 * time.Second), Reload: 1, Agents: bot, Step: runtime.Await},
 		{
 			Kind: dev.Reloaded, Time: at.Add(time.Second), Reload: 1, Paths: []string{"turn.go"}, Agents: bot,
 			Spans: dev.Spans{Detect: 104 * ms, Plan: 6 * ms, Build: 612 * ms, Start: 31 * ms, Switch: 4 * ms},
@@ -40,17 +47,38 @@ func devEvents() []dev.Event {
 		{Kind: dev.Unchanged, Time: at.Add(3 * time.Second), Reload: 2, Paths: []string{"a.md", "b.md", "c.md", "d.md", "e.md"}},
 		{Kind: dev.Reloading, Time: at.Add(4 * time.Second), Reload: 2, Paths: []string{"flisk.yaml"}, Agents: bot, Steps: runtime.Plan{step(runtime.Start, "bot", "turn_timeout 1m40s → 1m30s")}},
 		{
-			Kind: dev.Failed, Time: at.Add(5 * time.Second), Reload: 2, Paths: []string{"turn.go"}, Agents: bot,
+			Kind: dev.Failed, Time: at.Add(5 * time.Second), Reload: 2, Paths: []string{"turn.go"}, Agents: both, Step: runtime.Build, Broken: bot,
 			Err: &fault.Fault{
-				Kind: fault.Failed, Message: `the agent in "/home/ann/bot" does not build`, Hint: "correct it and try again; what ran before still runs",
+				Kind: fault.Failed, Message: `agent "bot" does not build`, Hint: "correct it and try again; what ran before still runs",
 				Detail: "# example.com/bot\n./turn.go:12:2: undefined: " + strings.Repeat("x", 80) + "\x1b[2J",
 			},
 		},
 		{Kind: dev.Dropped, Time: at.Add(6 * time.Second), Reload: 2, Agents: bot},
-		{Kind: dev.Lost, Time: at.Add(7 * time.Second), Err: errors.New("the gateway's process was killed")},
+		{Kind: dev.Unchanged, Time: at.Add(6 * time.Second), Reload: 2, Paths: []string{"turn.go"}},
+		{Kind: dev.Reloading, Time: at.Add(6 * time.Second), Reload: 3, Paths: []string{"flisk.yaml"}, Agents: both, Steps: runtime.Plan{
+			step(runtime.Start, "bot", moved), step(runtime.Start, "clerk", moved),
+			{Do: runtime.SwapGateway, Cause: "it moves from 127.0.0.1:8080 to 127.0.0.1:9090"},
+		}},
+		{Kind: dev.Reloading, Time: at.Add(6 * time.Second), Reload: 3, Paths: []string{"flisk.yaml"}, Agents: both, Steps: runtime.Plan{
+			{Do: runtime.StopGateway, Cause: "the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090"}, {Do: runtime.StartGateway, Cause: "nothing listens on 127.0.0.1:9090 yet"},
+			step(runtime.Start, "bot", "the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090"), step(runtime.Start, "clerk", "the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090"),
+		}},
+		{Kind: dev.Reloaded, Time: at.Add(6 * time.Second), Reload: 3, Paths: []string{"flisk.yaml"}, Agents: both, Spans: dev.Spans{Start: 9 * ms}},
+		{Kind: dev.Failing, Time: at.Add(6 * time.Second), Reload: 3, Agents: bot, Replica: replica(runtime.Ready, 1, three)},
+		{Kind: dev.Failing, Time: at.Add(6 * time.Second), Reload: 3, Agents: bot, Replica: replica(runtime.Failing, 7, three)},
+		{Kind: dev.Ready, Time: at.Add(6 * time.Second), Reload: 3, Agents: bot, Replica: replica(runtime.Ready, 7, three)},
+		{Kind: dev.Failing, Time: at.Add(6 * time.Second), Reload: 3, Agents: bot, Replica: replica(runtime.Starting, 8, nil)},
+		{Kind: dev.Ready, Time: at.Add(6 * time.Second), Reload: 3, Agents: bot, Replica: replica(runtime.Ready, 1, three)},
+		{Kind: dev.Restarted, Time: at.Add(6 * time.Second), Reload: 3, Agents: both},
+		{Kind: dev.Lost, Time: at.Add(7 * time.Second), Agents: bot, Err: errors.New("bot-1: its container was removed, and not by flisk; bringing it back")},
+		{Kind: dev.Back, Time: at.Add(8 * time.Second)},
+		{Kind: dev.Lost, Time: at.Add(7 * time.Second), Err: fault.New(fault.Environment, "start Docker", "no Docker engine answers")},
 		{Kind: dev.Back, Time: at.Add(8 * time.Second)},
 		{Kind: dev.Paused, Time: at.Add(9 * time.Second), Paths: []string{"state.json"}},
-		{Kind: dev.Stopped, Time: at.Add(10 * time.Second)},
+		{Kind: dev.Reloaded, Time: at.Add(9 * time.Second), Reload: 4, Left: []string{"clerk"}, Draining: map[string]int{"clerk": 1}},
+		{Kind: dev.Stopping, Time: at.Add(10 * time.Second), Agents: both},
+		{Kind: dev.Stopping, Time: at.Add(10 * time.Second), Agents: []string{"clerk"}},
+		{Kind: dev.Stopped, Time: at.Add(10 * time.Second), Outcome: dev.Elsewhere},
 	}
 }
 
@@ -93,6 +121,7 @@ func TestDevStatusLine(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{streams: &console.Streams{Out: console.NewOutput(&out, console.OutputOptions{Terminal: true, Redraw: true, Width: func() int { return 80 }})}}
 	s := newDevScreen(a, console.NewProgress(a.streams.Out, ""))
+	s.now = func() time.Time { return devEvents()[1].Time }
 	s.show([]string{"bot", "clerk"})
 	var last []string
 	for _, e := range devEvents() {

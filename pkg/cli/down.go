@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -179,13 +180,13 @@ func (a *app) draining(ctx context.Context, progress *console.Progress, work fun
 
 // watchDrain reacts to signals until over is closed.
 func (a *app) watchDrain(progress *console.Progress, signals <-chan os.Signal, force func(), over <-chan struct{}) {
-	for seen := 0; ; {
+	for seen := (stopSignals{}); ; {
 		select {
 		case <-over:
 			return
-		case <-signals:
+		case sig := <-signals:
 			a.freshLine()
-			switch seen++; seen {
+			switch seen.count(sig, time.Now()) {
 			case 1:
 				progress.Note("draining", console.Warn, "turns in flight are finished first; Ctrl-C again kills them")
 			case 2:

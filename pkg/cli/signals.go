@@ -8,16 +8,42 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/flisk-go/flisk/pkg/fault"
 )
+
+// sameTerm is how soon another SIGTERM is the first one again. timeout(1) sends it
+// to its child and then to its own group, and so do others: nobody asks twice then.
+const sameTerm = time.Second
+
+// stopSignals counts the signals that ask for an end. The zero value has seen none.
+type stopSignals struct {
+	seen int
+	term time.Time // the first SIGTERM
+}
+
+// count is which one of them a signal is, from 1; 0 for one that is the one before
+// again. A Ctrl-C always counts.
+func (s *stopSignals) count(sig os.Signal, now time.Time) int {
+	if sig == syscall.SIGTERM {
+		if !s.term.IsZero() && now.Sub(s.term) < sameTerm {
+			return 0
+		}
+		if s.term.IsZero() {
+			s.term = now
+		}
+	}
+	s.seen++
+	return s.seen
+}
 
 // interruptible does work with a context that the first SIGINT, SIGTERM or
 // SIGHUP cancels. The default of the first two comes back with that: a second one
 // ends the process at once, for the case that cleaning up hangs. An error of an
 // interrupted work becomes one of kind Interrupted.
 func (a *app) interruptible(ctx context.Context, work func(context.Context) error) error {
-	caught, stop := a.untilSignal(ctx, func(signals chan<- os.Signal) { signal.Stop(signals) })
+	caught, stop := a.untilSignal(ctx, restoreDefaults)
 	defer stop()
 	err := work(caught)
 	if err != nil && caught.Err() != nil {
@@ -26,24 +52,36 @@ func (a *app) interruptible(ctx context.Context, work func(context.Context) erro
 	return err
 }
 
+// restoreDefaults lets go of the signals that a channel gets, of which sig was the
+// first: only the same SIGTERM again is still caught, see sameTerm.
+func restoreDefaults(sig os.Signal, signals chan<- os.Signal) {
+	if sig == syscall.SIGTERM {
+		again := make(chan os.Signal, 1)
+		signal.Notify(again, syscall.SIGTERM)
+		time.AfterFunc(sameTerm, func() { signal.Stop(again) })
+	}
+	signal.Stop(signals)
+}
+
 // untilSignal returns a context that ends with the first SIGINT, SIGTERM or
-// SIGHUP, after first was called with the channel of the former two. The function
-// it returns must be called in the end. What is said from then on begins on a
-// fresh line.
-func (a *app) untilSignal(ctx context.Context, first func(chan<- os.Signal)) (context.Context, func()) {
+// SIGHUP, after first was called with that and the channel of the former two. The
+// function it returns must be called in the end. What is said from then on begins
+// on a fresh line.
+func (a *app) untilSignal(ctx context.Context, first func(os.Signal, chan<- os.Signal)) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	hangups, stopHangups := catchHangups()
 	var watch sync.WaitGroup
 	watch.Go(func() {
+		var sig os.Signal
 		select {
 		case <-ctx.Done():
 			return
-		case <-signals:
-		case <-hangups:
+		case sig = <-signals:
+		case sig = <-hangups:
 		}
-		first(signals)
+		first(sig, signals)
 		a.freshLine()
 		cancel()
 	})

@@ -140,7 +140,7 @@ func runVerify(ctx context.Context, a *app, o verifyOptions, checks []verify.Che
 	if err := canWriteJUnit(o.junit); err != nil {
 		return err
 	}
-	ctx, stop := a.untilSignal(ctx, func(chan<- os.Signal) {})
+	ctx, stop := a.untilSignal(ctx, func(os.Signal, chan<- os.Signal) {})
 	defer stop()
 	turns := verify.Turns(checks) * len(agents)
 	show := a.newVerdicts(opened.project, checks, turns)

@@ -134,3 +134,19 @@ func foldLine(line string, room int) []string {
 	}
 	return append(pieces, line)
 }
+
+// FoldParts joins parts of a line, and breaks it between them so that it fits
+// columns. Without a limit (columns 0) it is one line.
+func FoldParts(parts []string, separator string, columns int) string {
+	var lines []string
+	for i, part := range parts {
+		if i > 0 {
+			if last := lines[len(lines)-1] + separator + part; columns == 0 || Width(last) <= columns {
+				lines[len(lines)-1] = last
+				continue
+			}
+		}
+		lines = append(lines, part)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -118,3 +118,22 @@ func FuzzFoldFits(f *testing.F) {
 		}
 	})
 }
+
+func TestFoldParts(t *testing.T) {
+	t.Parallel()
+	parts := []string{"detect 104 ms", "build 1.2 s", "start 31 ms"}
+	for columns, want := range map[int]string{
+		0:  "detect 104 ms · build 1.2 s · start 31 ms",
+		41: "detect 104 ms · build 1.2 s · start 31 ms",
+		40: "detect 104 ms · build 1.2 s\nstart 31 ms",
+		26: "detect 104 ms\nbuild 1.2 s · start 31 ms",
+		5:  "detect 104 ms\nbuild 1.2 s\nstart 31 ms",
+	} {
+		if got := FoldParts(parts, " · ", columns); got != want {
+			t.Errorf("%d columns: %q, want %q", columns, got, want)
+		}
+	}
+	if got := FoldParts(nil, " · ", 80); got != "" {
+		t.Errorf("nothing: %q", got)
+	}
+}

@@ -15,16 +15,18 @@ import (
 
 // Change is what on disk differs from what the last Load read.
 type Change struct {
-	Paths []string  // relative to the project, sorted; nil for what nobody saved: the start, or something that went away
-	First time.Time // when the first of it was seen
-	Told  time.Time // when it had come to rest
+	Paths   []string  // relative to the project, sorted; nil for what nobody saved: the start, or something that went away
+	New     []string  // of these: what was not there before
+	Removed []string  // of these: what is not there any more
+	First   time.Time // when the first of it was seen
+	Told    time.Time // when it had come to rest
 }
 
 // Stack is the project as its files are at one moment.
 type Stack struct {
-	Driver   runtime.Driver // of Options that leave what is replaced to Retire
-	Replicas int            // how many shall run
-	Paths    []string       // what differs from what the Load before read, sorted
+	Driver runtime.Driver // of Options that leave what is replaced to Retire
+	Agents map[string]int // how many replicas of each shall run
+	Change Change         // what differs from what the Load before read; its times are not set
 
 	// Fresh reports whether the driver was told of the source as Load read it, and
 	// of no later one.
@@ -38,7 +40,7 @@ type Stack struct {
 // Options.Load for the driver that it makes.
 type Told func(runtime.Event)
 
-// Options of a loop. All but Keep are needed.
+// Options of a loop. All but Look and Keep are needed.
 type Options struct {
 	// Load reads the project's files, brings the files that are generated from
 	// them up to date, and makes a driver. It starts nothing. An attached driver
@@ -55,7 +57,16 @@ type Options struct {
 	Progress runtime.Progress // shows the steps of the first start, and of the end
 	Reloads  runtime.Progress // and of everything in between
 
+	Look <-chan struct{} // has a token when a look may find something; nil is fine
+
 	Keep bool // leave what runs when the loop ends
+}
+
+// Exits is a driver that can say how the process before the present one of a
+// replica ended, where [runtime.Replica] does not.
+type Exits interface {
+	// LastExit is nil when nobody knows.
+	LastExit(ctx context.Context, r runtime.Replica) *runtime.Exit
 }
 
 // Run brings the stack up, reloads it at each change, and stops it through its

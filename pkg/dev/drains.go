@@ -23,13 +23,13 @@ func newDrains() *drains {
 	return &drains{gone: make(chan struct{}, 1), runs: map[runtime.Ref]bool{}}
 }
 
-// begin runs stop for a generation, unless that is done already. over is called
-// when it is not among those that drain any more.
-func (d *drains) begin(ref runtime.Ref, stop func() (over func())) {
+// begin runs stop for a generation, and is false when that is done already. over
+// is called when it is not among those that drain any more.
+func (d *drains) begin(ref runtime.Ref, stop func() (over func())) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.runs[ref] {
-		return
+		return false
 	}
 	d.runs[ref] = true
 	d.all.Go(func() {
@@ -43,6 +43,7 @@ func (d *drains) begin(ref runtime.Ref, stop func() (over func())) {
 		default:
 		}
 	})
+	return true
 }
 
 // full reports whether another one has to wait.

@@ -3,6 +3,7 @@ package dev
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,11 +21,11 @@ type health struct {
 }
 
 // up notes that everything runs, by a reload's own looks.
-func (h *health) up(tell func(Event)) {
+func (h *health) up(reload int, tell func(Event)) {
 	h.missed = 0
 	if h.lost != nil {
 		h.lost = nil
-		tell(Event{Kind: Back})
+		tell(Event{Kind: Back, Reload: reload})
 	}
 }
 
@@ -39,16 +40,24 @@ func (l *loop) look(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return nil
 	case err != nil:
-		l.lose(err)
+		l.lose(err, nil)
 		return nil
 	case !seen.Running && len(seen.Stale) == 0:
 		return runtime.ErrStopped
+	}
+	if len(seen.Stale) == 0 && seen.Gateway != "" {
+		l.notice(ctx, seen)
+	}
+	gone, why := l.gone(seen)
+	switch {
 	case len(seen.Stale) > 0:
-		return l.missing(ctx, strings.Join(seen.Stale, "; "), 1)
+		return l.missing(ctx, forDev(strings.Join(seen.Stale, "; ")), nil, 1)
+	case why != "":
+		return l.missing(ctx, why, gone, 1)
 	case seen.Gateway == "":
-		return l.missing(ctx, "the gateway does not run", missedLooks)
-	case serving(seen) < l.running.Replicas:
-		return l.missing(ctx, "an agent does not run", missedLooks)
+		return l.missing(ctx, "the gateway does not run; bringing it back", nil, missedLooks)
+	case len(gone) > 0:
+		return l.missing(ctx, strings.Join(gone, ", ")+doesNotRun(len(gone)), gone, missedLooks)
 	}
 	l.health.missed = 0
 	switch {
@@ -56,25 +65,25 @@ func (l *loop) look(ctx context.Context) error {
 	case l.again.last == "": // whether it is as it was is the planner's question
 		return l.reload(ctx, Change{})
 	default: // which has been asked, and waits for a save
-		l.health.up(l.tell)
+		l.health.up(l.reloads, l.tell)
 	}
 	return nil
 }
 
-// lose tells once that something went away.
-func (l *loop) lose(err error) {
+// lose tells once that something went away: of some agents, or everything.
+func (l *loop) lose(err error, agents []string) {
 	if l.health.lost == nil {
-		l.tell(Event{Kind: Lost, Err: err})
+		l.tell(Event{Kind: Lost, Reload: l.reloads, Agents: agents, Err: err})
 	}
 	l.health.lost = err
 }
 
 // missing brings something back that so many looks in a row have missed.
-func (l *loop) missing(ctx context.Context, what string, looks int) error {
+func (l *loop) missing(ctx context.Context, what string, agents []string, looks int) error {
 	if l.health.missed++; l.health.missed < looks {
 		return nil
 	}
-	l.lose(errors.New(what))
+	l.lose(errors.New(what), agents)
 	if l.again.due() != nil {
 		return nil // it is being tried, now and then
 	}
@@ -85,14 +94,41 @@ func (l *loop) missing(ctx context.Context, what string, looks int) error {
 	return err
 }
 
-func serving(seen runtime.Observed) int {
-	n := 0
+// gone are the agents of which less runs than shall, sorted. why is not "" when
+// somebody else removed something: nobody is in the middle of replacing it then.
+func (l *loop) gone(seen runtime.Observed) (agents []string, why string) {
+	runs := map[string]int{}
 	for _, r := range seen.Replicas {
-		if r.Serving {
-			n++
+		switch {
+		case r.State == runtime.Gone && l.running.Agents[r.Agent] > 0:
+			why = r.Name + ": " + forDev(r.Detail)
+		case r.Serving && r.Stopped.IsZero():
+			runs[r.Agent]++
 		}
 	}
-	return n
+	for agent, shall := range l.running.Agents {
+		if runs[agent] < shall {
+			agents = append(agents, agent)
+		}
+	}
+	slices.Sort(agents)
+	return agents, why
+}
+
+func doesNotRun(agents int) string {
+	if agents == 1 {
+		return " does not run; bringing it back"
+	}
+	return " do not run; bringing them back"
+}
+
+// forDev is what a driver says of something that flisk up mends. The loop does
+// that itself.
+func forDev(said string) string {
+	if what, _, ok := strings.Cut(said, "; flisk up"); ok {
+		return what + "; bringing it back"
+	}
+	return said
 }
 
 // The pauses between two attempts.

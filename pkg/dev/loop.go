@@ -3,6 +3,7 @@ package dev
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +28,8 @@ type loop struct {
 	again   backoff
 	ended   time.Time // the last reload
 	waits   bool      // Waiting was told
+	url     string    // of the gateway
+	places  places    // what the looks know
 
 	telling sync.Mutex
 }
@@ -52,6 +55,8 @@ func (l *loop) run(ctx context.Context) error {
 			}
 		case <-l.again.due():
 			err = l.reload(ctx, Change{})
+		case <-l.o.Look:
+			err = l.look(ctx)
 		case <-tick.C:
 			err = l.look(ctx)
 		}
@@ -66,7 +71,7 @@ func (l *loop) saved(ctx context.Context, c Change, tick <-chan time.Time) error
 	if l.drain.full() {
 		if !l.waits {
 			l.waits = true
-			l.tell(Event{Kind: Waiting, Reload: l.reloads, Paths: c.Paths})
+			l.tell(c.event(Event{Kind: Waiting, Reload: l.reloads}))
 		}
 		select {
 		case <-ctx.Done():
@@ -119,17 +124,19 @@ func (l *loop) end(ctx context.Context, err error) error {
 	if l.sight != nil {
 		l.sight.end()
 	}
-	stopped := errors.Is(err, runtime.ErrStopped)
+	last := Event{Kind: Stopped, Reload: l.reloads, Outcome: Ended}
 	switch {
-	case stopped:
-		l.tell(Event{Kind: Stopped})
-		err = nil
+	case errors.Is(err, runtime.ErrStopped):
+		last.Outcome, err = Elsewhere, nil
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		err = nil
 	}
-	if !l.o.Keep && !stopped && l.running.Driver != nil {
-		_, down := l.running.Driver.Down(context.WithoutCancel(ctx), l.o.Progress)
-		err = errors.Join(err, down)
+	switch {
+	case last.Outcome == Elsewhere || l.running.Driver == nil:
+	case l.o.Keep:
+		last.Outcome, last.Report.URL = LeftRunning, l.url
+	default:
+		err = errors.Join(err, l.down(context.WithoutCancel(ctx)))
 	}
 	l.drain.wait()
 	for _, s := range []Stack{l.stack, l.running} {
@@ -137,6 +144,48 @@ func (l *loop) end(ctx context.Context, err error) error {
 			s.Close()
 		}
 	}
+	if last.Err = err; err != nil {
+		last.Outcome = Broke
+	}
+	l.tell(last)
+	return err
+}
+
+// stopEvery is how often a down is looked at.
+const stopEvery = 500 * time.Millisecond
+
+// down stops everything through its drain, and tells which agents still run.
+func (l *loop) down(ctx context.Context) error {
+	driver := l.running.Driver
+	left := slices.Sorted(maps.Keys(l.running.Agents))
+	l.tell(Event{Kind: Stopping, Reload: l.reloads, Agents: left})
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		tick := time.NewTicker(stopEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+			}
+			seen, err := driver.Observe(ctx)
+			if err != nil {
+				continue // the down meets the same, and says it
+			}
+			before := len(left)
+			left = slices.DeleteFunc(slices.Clone(left), func(agent string) bool {
+				return !slices.ContainsFunc(seen.Replicas, func(r runtime.Replica) bool { return r.Agent == agent })
+			})
+			if len(left) < before {
+				l.tell(Event{Kind: Stopping, Reload: l.reloads, Agents: left})
+			}
+		}
+	})
+	_, err := driver.Down(ctx, l.o.Progress)
+	close(over)
+	watch.Wait()
 	return err
 }
 
@@ -181,17 +230,32 @@ func (l *loop) reload(ctx context.Context, c Change) error {
 		return err
 	case errors.Is(err, errNewer):
 		l.drops++
-		l.tell(Event{Kind: Dropped, Reload: r.n, Paths: c.Paths, Agents: r.agents})
+		l.tell(c.event(Event{Kind: Dropped, Reload: r.n, Agents: r.agents}))
 		return nil
 	case l.running.Driver == nil && !waitsForFiles(err):
 		return err
 	}
 	if c.Paths != nil || !l.again.known(err) {
-		l.tell(Event{Kind: Failed, Reload: r.n, Paths: c.Paths, Agents: r.agents, Err: err})
+		l.tell(c.event(Event{Kind: Failed, Reload: r.n, Agents: r.agents, Step: r.failed, Broken: broken(err), Err: err}))
 	}
+	l.places.failed(r.agents)
 	l.again.failed(err)
 	if !waitsForFiles(err) {
 		l.again.later()
+	}
+	return nil
+}
+
+// event is one that is about a change.
+func (c Change) event(e Event) Event {
+	e.Paths, e.New, e.Removed = c.Paths, c.New, c.Removed
+	return e
+}
+
+// broken are the agents that an error is about.
+func broken(err error) []string {
+	if f, ok := errors.AsType[*fault.Fault](err); ok {
+		return f.Agents
 	}
 	return nil
 }
@@ -212,7 +276,8 @@ type reload struct {
 	n      int
 	change Change
 	spans  Spans
-	agents []string // that get new processes
+	agents []string       // that get new processes
+	failed runtime.Action // "" when no step did
 
 	mu      sync.Mutex
 	waiting bool // for an agent to get ready
@@ -241,8 +306,8 @@ func (r *reload) do(ctx context.Context) (runtime.Report, error) {
 	if err != nil {
 		return runtime.Report{}, err
 	}
-	if r.change.Paths != nil && stack.Paths != nil {
-		r.change.Paths = stack.Paths // with what was saved since it was told
+	if now := stack.Change; r.change.Paths != nil && now.Paths != nil { // with what was saved since it was told
+		r.change.Paths, r.change.New, r.change.Removed = now.Paths, now.New, now.Removed
 	}
 	newer := r.sight.arrived
 	watch.Go(func() { r.yield(ctx, waits, newer, cancel) })
@@ -269,12 +334,17 @@ func (r *reload) told(e runtime.Event, waits chan struct{}, began time.Time) {
 			}
 		}
 		if e.Plan.Changes() && !again {
-			r.tell(Event{Kind: Reloading, Reload: r.n, Paths: r.change.Paths, Agents: r.agents, Steps: e.Plan})
+			r.tell(r.change.event(Event{Kind: Reloading, Reload: r.n, Agents: r.agents, Steps: e.Plan}))
 		}
 		return
 	}
 	if e.Ended {
 		r.spans.add(e.Steps[0].Do, e.Took)
+	} else {
+		r.tell(Event{Kind: Doing, Reload: r.n, Agents: r.agents, Step: e.Steps[0].Do})
+	}
+	if e.Err != nil {
+		r.failed = e.Steps[0].Do
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -318,9 +388,11 @@ func (r *reload) yield(ctx context.Context, waits, newer <-chan struct{}, cancel
 // concluded tells of a reload that worked, and sees what it replaced to its end.
 func (r *reload) concluded(ctx context.Context, report runtime.Report) {
 	driver, closeDriver := r.stack.Driver, r.stack.Close
-	r.running = r.stack
+	r.running, r.url = r.stack, report.URL
+	r.places.started(r.agents)
+	var gone []string
 	for _, ref := range report.Left {
-		r.drain.begin(ref, func() func() {
+		began := r.drain.begin(ref, func() func() {
 			began := time.Now()
 			change, err := driver.Retire(context.WithoutCancel(ctx), ref)
 			took := time.Since(began)
@@ -331,16 +403,19 @@ func (r *reload) concluded(ctx context.Context, report runtime.Report) {
 				}
 			}
 		})
+		if began && r.stack.Agents[ref.Agent] == 0 && !slices.Contains(gone, ref.Agent) {
+			gone = append(gone, ref.Agent)
+		}
 	}
 	kind := Reloaded
 	if r.n > 0 && !report.Changed {
 		kind = Unchanged
 	}
 	if kind == Reloaded || r.change.Paths != nil {
-		r.tell(Event{
-			Kind: kind, Reload: r.n, Paths: r.change.Paths, Agents: r.agents, Spans: r.spans,
+		r.tell(r.change.event(Event{
+			Kind: kind, Reload: r.n, Agents: r.agents, Left: gone, Spans: r.spans,
 			Unsettled: report.Unsettled, Report: report, Replaced: report.Replaced,
-		})
+		}))
 	}
-	r.health.up(r.tell)
+	r.health.up(r.n, r.tell)
 }

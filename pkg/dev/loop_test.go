@@ -32,7 +32,7 @@ func TestC07_ChangesDuringAReloadAreOneFollowingReload(t *testing.T) {
 			t.Errorf("%d reloads ran beside another one", r.overlaps)
 		}
 		r.stop()
-		r.expect("reloading reloaded reloading reloaded reloading reloaded")
+		r.expect("reloading reloaded reloading reloaded reloading reloaded stopping stopped")
 		if r.downs != 1 {
 			t.Errorf("%d downs at the end", r.downs)
 		}

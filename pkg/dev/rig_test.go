@@ -38,6 +38,7 @@ type rig struct {
 	load    func(n int) error
 	up      func(ctx context.Context, n int, told Told) (runtime.Report, error)
 	observe func() (runtime.Observed, error)
+	down    func()
 	retire  func(ctx context.Context, ref runtime.Ref) (runtime.Change, error)
 	cancel  context.CancelFunc
 	over    chan error
@@ -51,7 +52,7 @@ func newRig(t *testing.T) *rig {
 		return runtime.Report{Changed: true}, nil
 	}
 	r.observe = func() (runtime.Observed, error) {
-		return runtime.Observed{Running: true, Gateway: "127.0.0.1:4000", Replicas: []runtime.Replica{{Agent: "bot", Name: "bot-1", Serving: true}}}, nil
+		return runtime.Observed{Running: true, Gateway: "127.0.0.1:4000", Replicas: []runtime.Replica{{Agent: "bot", Name: "bot-1", Serving: true, State: runtime.Ready}}}, nil
 	}
 	r.o = Options{
 		Load: func(_ context.Context, told Told, attached bool) (Stack, error) {
@@ -67,7 +68,7 @@ func newRig(t *testing.T) *rig {
 				}
 			}
 			r.told = told
-			return Stack{Driver: r, Replicas: 1, Paths: paths, Fresh: r.isFresh, Close: r.close}, nil
+			return Stack{Driver: r, Agents: map[string]int{"bot": 1}, Change: Change{Paths: paths}, Fresh: r.isFresh, Close: r.close}, nil
 		},
 		Next: func(ctx context.Context) (Change, error) {
 			for {
@@ -183,13 +184,15 @@ func (r *rig) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// kinds are the events so far, as words.
+// kinds are the events so far, as words; but for the steps of reloads.
 func (r *rig) kinds() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var words []string
 	for _, e := range r.events {
-		words = append(words, string(e.Kind))
+		if e.Kind != Doing {
+			words = append(words, string(e.Kind))
+		}
 	}
 	return strings.Join(words, " ")
 }
@@ -232,6 +235,9 @@ func (r *rig) Up(ctx context.Context, _ runtime.Progress) (runtime.Report, error
 
 func (r *rig) Down(context.Context, runtime.Progress) (runtime.Report, error) {
 	r.play(r.told, 0) // a plan of its own, which is no reload's
+	if r.down != nil {
+		r.down()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.downs++

@@ -29,7 +29,8 @@ type Fault struct {
 	Message string
 	Hint    string
 	Detail  string
-	Err     error // the cause, if there is one worth testing for
+	Agents  []string // whose own fault it is, where it is that of some agents
+	Err     error    // the cause, if there is one worth testing for
 }
 
 // New makes a fault. A %w verb in format sets Err.

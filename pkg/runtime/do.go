@@ -3,9 +3,13 @@ package runtime
 import (
 	"cmp"
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/flisk-go/flisk/pkg/fault"
 )
 
 // Event is what a driver says of the plan that it does: the plan as a whole
@@ -63,14 +67,27 @@ func (p Plan) Leave() (Plan, []Ref) {
 // it, so what runs under it is never taken for what a source would give.
 func Unsettled(code string) string { return code + "-unsettled-" + strings.ToLower(rand.Text()[:8]) }
 
-// BuildAll does the build steps of several agents, one after the other. Building
-// the later ones takes its time, and so check looks at all of them again before
-// anything is started from them.
+// BuildAll does the build steps of several agents, one after the other, also when
+// one does not build: its error is about all of them. Building the later ones
+// takes its time, and so check looks at all of them again before anything is
+// started from them.
 func BuildAll(steps []Step, build, check func(Step) error) error {
+	var failed []*fault.Fault
 	for _, s := range steps {
-		if err := build(s); err != nil {
+		err := build(s)
+		f, own := errors.AsType[*fault.Fault](err)
+		switch {
+		case err == nil:
+		case own && len(f.Agents) > 0:
+			failed = append(failed, f)
+		case len(failed) > 0: // there is something to mend already
+			return brokenBuilds(failed)
+		default:
 			return err
 		}
+	}
+	if len(failed) > 0 {
+		return brokenBuilds(failed)
 	}
 	if len(steps) == 1 {
 		return nil
@@ -81,6 +98,24 @@ func BuildAll(steps []Step, build, check func(Step) error) error {
 		}
 	}
 	return nil
+}
+
+// brokenBuilds is what several agents have that do not build, as one error.
+func brokenBuilds(failed []*fault.Fault) error {
+	if len(failed) == 1 {
+		return failed[0]
+	}
+	all := *failed[0]
+	var details []string
+	var errs []error
+	all.Agents = nil
+	for _, f := range failed {
+		all.Agents = append(all.Agents, f.Agents...)
+		details, errs = append(details, f.Detail), append(errs, f.Err)
+	}
+	all.Message = fmt.Sprintf("%d agents do not build: %s", len(all.Agents), strings.Join(all.Agents, ", "))
+	all.Detail, all.Err = strings.Join(details, "\n"), errors.Join(errs...)
+	return &all
 }
 
 // Together does all steps at once and returns the error of the first of them

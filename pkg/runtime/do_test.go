@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/flisk-go/flisk/pkg/fault"
 )
 
 func TestPlanIsDoneInGroups(t *testing.T) {
@@ -109,5 +111,44 @@ func TestTogether(t *testing.T) {
 	})
 	if err == nil || err.Error() != "b" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestBuildAll: all agents that do not build are told at once, by their names.
+func TestBuildAll(t *testing.T) {
+	t.Parallel()
+	steps := []Step{{Do: Build, Agent: "a"}, {Do: Build, Agent: "b"}, {Do: Build, Agent: "c"}}
+	broken := func(agent string) error {
+		f := fault.New(fault.Failed, "correct it and try again", "agent %q does not build: %w", agent, errors.New("exit status 1"))
+		f.Detail, f.Agents = agent+".go:1: no", []string{agent}
+		return f
+	}
+	other := errors.New("no room")
+	for name, c := range map[string]struct {
+		errs    map[string]error
+		message string
+		agents  string
+		detail  string
+		built   string
+	}{
+		"none":                  {nil, "", "", "", "abc"},
+		"one":                   {map[string]error{"b": broken("b")}, `agent "b" does not build: exit status 1`, "b", "b.go:1: no", "abc"},
+		"two":                   {map[string]error{"a": broken("a"), "c": broken("c")}, "2 agents do not build: a, c", "a c", "a.go:1: no\nc.go:1: no", "abc"},
+		"another error":         {map[string]error{"b": other}, "no room", "", "", "ab"},
+		"another error behind":  {map[string]error{"a": broken("a"), "b": other}, `agent "a" does not build: exit status 1`, "a", "a.go:1: no", "ab"},
+		"another error, before": {map[string]error{"a": other, "b": broken("b")}, "no room", "", "", "a"},
+	} {
+		built, checked := "", 0
+		err := BuildAll(steps, func(s Step) error { built += s.Agent; return c.errs[s.Agent] }, func(Step) error { checked++; return nil })
+		said, f := "", &fault.Fault{}
+		if err != nil {
+			said = err.Error()
+			if known, ok := errors.AsType[*fault.Fault](err); ok {
+				f = known
+			}
+		}
+		if said != c.message || strings.Join(f.Agents, " ") != c.agents || f.Detail != c.detail || built != c.built || (checked > 0) != (err == nil) {
+			t.Errorf("%s: %q about %q, %q; built %s, checked %d", name, said, f.Agents, f.Detail, built, checked)
+		}
 	}
 }

@@ -52,6 +52,7 @@ type Replica struct {
 	Code       string    // source hash of what it runs
 	Settings   string    // identifies the settings that it was started with
 	Named      []Setting // the same, for the cause of a step; nil when that is not known
+	Exit       *Exit     // how the process before this one ended, or its own where it has ended; nil when nobody knows
 	Detail     string    // why, when it is Failing, Waiting, Gone, LeftBehind or Starting again
 }
 

@@ -116,12 +116,16 @@ func run(ctx context.Context, cmd *exec.Cmd, o Options) error {
 	}
 	f := fault.New(fault.Failed, "correct it and try again", "%s does not build", o.agent())
 	f.Err = err
+	if o.Agent != "" {
+		f.Agents = []string{o.Agent}
+	}
 	if f.Detail = strings.TrimRight(printed.String(), "\n"); f.Detail == "" {
 		f.Detail = err.Error()
 	}
 	// The go command says so of its own files, of which none is the agent's.
 	if said := []string{syscall.ENOSPC.Error(), syscall.EROFS.Error(), syscall.EDQUOT.Error()}; slices.ContainsFunc(said, func(text string) bool { return strings.Contains(f.Detail, text) }) {
 		f.Kind, f.Message, f.Hint = fault.Environment, fmt.Sprintf("the build of %s cannot write its files", o.agent()), writableHint+", or GOCACHE"
+		f.Agents = nil
 	}
 	if len(f.Detail) > maxDetail {
 		f.Detail = f.Detail[:maxDetail] + "\n…"

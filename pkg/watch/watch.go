@@ -151,6 +151,16 @@ func (w *Watcher) Close() error {
 // meanwhile is still told by Next. Errors: those of [source.Read], ErrClosed.
 func (w *Watcher) Tree(ctx context.Context) (*source.Tree, error) { return w.read(ctx) }
 
+// Polls is how often the files are looked at where that is how changes are found;
+// 0 where the system tells of them.
+func (w *Watcher) Polls() time.Duration {
+	pause, polling, _ := w.pause()
+	if !polling {
+		return 0
+	}
+	return pause
+}
+
 func (w *Watcher) warn(err error) {
 	if w.o.Warn != nil {
 		w.o.Warn(err)

@@ -314,7 +314,7 @@ func (a *apply) untilReady(ctx context.Context, ref runtime.Ref, id string, fres
 // unready is the fault of an agent that does not get ready, with what it wrote.
 func (a *apply) unready(ctx context.Context, ref runtime.Ref, id, what string) error {
 	f := fault.New(fault.Failed, "flisk logs "+ref.Agent+" shows more", "%s %s", ref.Replica, what)
-	f.Detail = strings.Join(lastLines(context.WithoutCancel(ctx), a.e, id, lastLog), "\n")
+	f.Detail, f.Agents = strings.Join(lastLines(context.WithoutCancel(ctx), a.e, id, lastLog), "\n"), []string{ref.Agent}
 	return f
 }
 

@@ -298,6 +298,11 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 		Code: c.Config.Labels[labelCode], Settings: c.Config.Labels[labelSettings], Named: namedSettings(c.Config),
 	}
 	r.Started, _ = time.Parse(time.RFC3339Nano, c.State.StartedAt) // the zero time is "not known"
+
+	// Of a container that runs again the engine has forgotten it.
+	if !c.State.Running || c.State.Restarting {
+		r.Exit = new(exitOf(c.State.ExitCode))
+	}
 	switch {
 	case !c.runs():
 		exit := exitOf(c.State.ExitCode).String()

@@ -167,7 +167,7 @@ func (a *apply) await(ctx context.Context, ref runtime.Ref) error {
 	case !reply.Ready:
 		how = cmp.Or(reply.Exit, "not ready")
 		f := fault.New(fault.Failed, "flisk logs "+ref.Agent+" shows more", "%s %s", ref.Replica, reply.Detail)
-		f.Detail = strings.Join(reply.Log, "\n")
+		f.Detail, f.Agents = strings.Join(reply.Log, "\n"), []string{ref.Agent}
 		err = f
 	}
 	if reply.Exit != "" {

@@ -314,6 +314,9 @@ func (k *keeper) observe() runtime.Replica {
 	if k.child != nil {
 		r.PID, r.Start, r.Started = k.child.record.PID, k.child.record.Start, k.child.started
 	}
+	if k.last != (runtime.Process{}) {
+		r.Exit = new(k.how)
+	}
 	if k.loop.failures > 0 && (k.state == runtime.Failing || k.state == runtime.Starting) {
 		r.State, r.Detail = runtime.Failing, k.loop.String()
 	} else if k.state == runtime.Starting && k.exit != "" {

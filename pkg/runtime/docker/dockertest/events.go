@@ -2,9 +2,12 @@ package dockertest
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -30,14 +33,18 @@ func (e *Engine) tellSignal(c *container, sig syscall.Signal) {
 	e.tell(c, events.ActionKill, map[string]string{"signal": strconv.Itoa(int(sig))})
 }
 
-// systemEvents tells what happens from now on.
+// systemEvents tells what happens from now on, or what happened in a time.
 func (e *Engine) systemEvents(w http.ResponseWriter, r *http.Request) error {
-	args, err := filtersOf(r, "label", "type", "event")
+	args, err := filtersOf(r, "label", "type", "event", "container")
 	if err != nil {
 		return err
 	}
+	fits := func(m events.Message) bool {
+		return args.MatchKVList("label", m.Actor.Attributes) && args.Match("type", string(m.Type)) && args.Match("event", string(m.Action)) &&
+			(len(args.Get("container")) == 0 || args.ExactMatch("container", m.Actor.ID))
+	}
 	if q := r.URL.Query(); q.Get("since") != "" || q.Get("until") != "" {
-		return notPlayed("events of a time")
+		return e.pastEvents(w, q.Get("since"), q.Get("until"), fits)
 	}
 	e.mu.Lock()
 	seen := len(e.events)
@@ -51,7 +58,7 @@ func (e *Engine) systemEvents(w http.ResponseWriter, r *http.Request) error {
 		e.mu.Unlock()
 		seen += len(more)
 		for _, m := range more {
-			if args.MatchKVList("label", m.Actor.Attributes) && args.Match("type", string(m.Type)) && args.Match("event", string(m.Action)) && out.Encode(m) != nil {
+			if fits(m) && out.Encode(m) != nil {
 				return nil // the client left
 			}
 		}
@@ -62,6 +69,33 @@ func (e *Engine) systemEvents(w http.ResponseWriter, r *http.Request) error {
 		case <-changed:
 		case <-r.Context().Done():
 			return nil
+		}
+	}
+	return nil
+}
+
+// pastEvents tells what happened between two moments, of which the later one is
+// over.
+func (e *Engine) pastEvents(w http.ResponseWriter, since, until string, fits func(events.Message) bool) error {
+	moment := func(text string) (int64, bool) {
+		seconds, nanos, dot := strings.Cut(text, ".")
+		n, err := strconv.ParseInt(seconds+nanos, 10, 64)
+		return n, err == nil && dot && len(nanos) == len("000000000")
+	}
+	from, known := moment(since)
+	to, known2 := moment(until)
+	if !known || !known2 || to > time.Now().UnixNano() {
+		return notPlayed(fmt.Sprintf("events from %q until %q", since, until))
+	}
+	e.mu.Lock()
+	past := slices.Clone(e.events)
+	e.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	out := json.NewEncoder(w)
+	for _, m := range past {
+		if m.TimeNano >= from && m.TimeNano <= to && fits(m) && out.Encode(m) != nil {
+			return nil // the client left
 		}
 	}
 	return nil
