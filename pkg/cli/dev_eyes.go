@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/flisk-go/flisk/pkg/dev"
+	"github.com/flisk-go/flisk/pkg/project"
+	"github.com/flisk-go/flisk/pkg/source"
+	"github.com/flisk-go/flisk/pkg/watch"
+)
+
+// eyes watch the files of a project whose flisk.yaml, which says what counts, may
+// change. One reload at a time reads; next is not called meanwhile.
+type eyes struct {
+	poll bool
+	warn func(error)
+
+	watcher *watch.Watcher
+	seen    *source.Tree // what the last reload read
+	anew    bool         // flisk.yaml changed since the watcher was made
+	lone    lone
+
+	mu      sync.Mutex
+	planned map[string]*source.Tree // by agent: what the driver was told of last
+}
+
+func (e *eyes) open(ctx context.Context, p *project.Project) (err error) {
+	if e.watcher, err = watch.New(ctx, watch.Options{Project: p, Poll: e.poll, Warn: e.warn}); err != nil {
+		return err
+	}
+	e.seen, err = e.watcher.Tree(ctx)
+	return err
+}
+
+func (e *eyes) close() error {
+	if e.watcher == nil {
+		return nil
+	}
+	return e.watcher.Close()
+}
+
+// read reads the files, and returns what differs from the reading before.
+func (e *eyes) read(ctx context.Context) (dev.Change, error) {
+	tree, err := e.watcher.Tree(ctx)
+	if err != nil {
+		return dev.Change{}, err
+	}
+	files := source.Diff(e.seen, tree)
+	for _, c := range files {
+		e.anew = e.anew || c.Kind == source.Settings
+	}
+	if name := e.lone.saved(files); name != "" {
+		e.warn(writtenByAgent(name))
+	}
+	e.seen = tree
+	return changeOf(files), nil
+}
+
+// changeOf sorts files by what became of them.
+func changeOf(files []source.Change) (c dev.Change) {
+	for _, f := range files {
+		c.Paths = append(c.Paths, f.Path)
+		switch f.Op {
+		case source.Added:
+			c.New = append(c.New, f.Path)
+		case source.Removed:
+			c.Removed = append(c.Removed, f.Path)
+		}
+	}
+	return c
+}
+
+// turn watches what a changed flisk.yaml says.
+func (e *eyes) turn(ctx context.Context, p *project.Project) error {
+	if !e.anew {
+		return nil
+	}
+	if err := e.watcher.Close(); err != nil {
+		return err
+	}
+	e.anew = false
+	return e.open(ctx, p)
+}
+
+// forDriver is how a driver asks for the source: at first it is told what was read,
+// so that what differs from that is seen by next; when it has to plan anew, what is
+// there then. still is asked when it has built.
+func (e *eyes) forDriver(ctx context.Context) (hash func(agent string) (string, error), still func(agent, code string) (bool, error)) {
+	ctx = context.WithoutCancel(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.planned = map[string]*source.Tree{}
+	hash = func(agent string) (string, error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		tree := e.seen
+		if e.planned[agent] != nil {
+			var err error
+			if tree, err = e.watcher.Tree(ctx); err != nil {
+				return "", err
+			}
+		}
+		e.planned[agent] = tree
+		return tree.Hash(agent)
+	}
+	still = func(agent, code string) (bool, error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		now, err := e.watcher.Tree(ctx)
+		if err != nil {
+			return false, err
+		}
+		hash, err := now.Hash(agent)
+		return err == nil && hash == code && now.Rested(e.planned[agent], agent), err
+	}
+	return hash, still
+}
+
+// fresh implements dev.Stack.
+func (e *eyes) fresh() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for agent, tree := range e.planned {
+		planned, err := tree.Hash(agent)
+		read, err2 := e.seen.Hash(agent)
+		if errors.Join(err, err2) != nil || planned != read {
+			return false
+		}
+	}
+	return true
+}
+
+// next implements dev.Options.
+func (e *eyes) next(ctx context.Context) (dev.Change, error) {
+	for {
+		c, err := e.watcher.Next(ctx, e.seen)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, watch.ErrClosed):
+			return dev.Change{}, err
+		case err != nil: // told once, and waited out
+			e.warn(err)
+			continue
+		}
+		change := changeOf(c.Files)
+		change.First, change.Told = c.First, time.Now()
+		return change, nil
+	}
+}
