@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -220,9 +221,9 @@ func TestChatShowsTheReplyThatWasNotWaitedFor(t *testing.T) {
 		defer in.Close()
 		defer hand.Close()
 		var place string
-		turns := 0
+		var turns atomic.Int32 // a signal stands between two
 		driver := talking(t, func(w http.ResponseWriter, r *http.Request) {
-			if turns++; turns > 1 {
+			if turns.Add(1) > 1 {
 				echo(t)(w, r)
 				return
 			}
