@@ -110,7 +110,12 @@ type Watcher struct {
 //
 // The caller owns the watcher and closes it.
 func New(ctx context.Context, o Options) (*Watcher, error) {
-	w := newWatcher(o, openNotifier)
+	return newWith(ctx, o, openNotifier)
+}
+
+// newWith is New with another source of events.
+func newWith(ctx context.Context, o Options, open func() (notifier, error)) (*Watcher, error) {
+	w := newWatcher(o, open)
 	if why := w.deaf(ctx); why != nil {
 		w.polling = true
 		w.warn(why)
