@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/flisk-go/flisk/pkg/turn"
 )
 
 // TestDevEnds: the first Ctrl-C lets a turn finish, the second does not.
@@ -114,6 +116,50 @@ func TestDevSupervisorDies(t *testing.T) {
 	eventually(t, 20*time.Second, "the old agent is gone", func() bool { return syscall.Kill(agent, 0) != nil })
 	p.save("turn.go", version(1))
 	d.await("reloaded", 3)
+	d.runsNothingElse(mark)
+}
+
+// TestDevSupervisorDiesMidway: the same while a reload waits for the new agent. The
+// reload fails, with the reason, and what was saved comes all the same.
+func TestDevSupervisorDiesMidway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mark := "DEV_MARK=" + filepath.Base(w.run)
+	p := w.project(filepath.Join(t.TempDir(), "bot"))
+	w.env = append(w.env, mark)
+	p.slowTurns()
+	d := p.dev()
+	d.await("reloaded", 1)
+	p.say("s1", "hi")
+	supervisor := p.gatewayPID()
+	p.save("turn.go", startsSlowly(1))
+	d.log("starts slowly")
+	if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if e := d.await("failed", 1); e.Step != "await" || !strings.Contains(e.Error.Message, "the supervisor") || e.Error.Hint == "" {
+		t.Errorf("it says, of %q, %+v", e.Step, e.Error)
+	}
+	if e := d.await("lost", 1); !strings.Contains(e.Error.Message, "was killed") {
+		t.Errorf("it says %+v", e.Error)
+	}
+	d.await("back", 1)
+	if reply := p.say("s1", "still?"); !strings.HasPrefix(reply, `v1 turn 2 after "hi"`) {
+		t.Errorf("it says %q", reply)
+	}
+	d.runsNothingElse(mark)
+}
+
+// startsSlowly is the code of a version that gets ready after two seconds.
+func startsSlowly(n int) string {
+	return strings.Replace(version(n), "type Memory", "func init() { fmt.Println(\"starts slowly\"); time.Sleep(2 * time.Second) }\n\ntype Memory", 1)
+}
+
+// runsNothingElse ends the loop, before which nothing runs but the loop itself, the
+// supervisor and one agent, and after which nothing is left.
+func (d *devLoop) runsNothingElse(mark string) {
+	t, p := d.p.t, d.p
+	t.Helper()
 	eventually(t, 20*time.Second, "nothing but the loop, the supervisor and one agent runs", func() bool {
 		running, pids := marked(t, mark), p.pids()
 		return len(running) == 3 && running[d.cmd.Process.Pid] != "" && running[pids["gateway"]] != "" && running[pids["bot"]] != ""
@@ -125,7 +171,7 @@ func TestDevSupervisorDies(t *testing.T) {
 	for pid, command := range marked(t, mark) {
 		t.Errorf("process %d is left: %s", pid, command)
 	}
-	if left := everything(t, w.run); len(left) > 0 {
+	if left := everything(t, p.run); len(left) > 0 {
 		t.Errorf("left is %q", left)
 	}
 }
@@ -161,6 +207,54 @@ func TestDevEngineGoesAway(t *testing.T) {
 	if d.count("lost") != 1 || d.count("failed") != 1 {
 		t.Errorf("it said %d times that it is lost, and %d times that a reload failed", d.count("lost"), d.count("failed"))
 	}
+	d.hasNothingElse(networks)
+}
+
+// TestDevEngineGoesAwayMidway: the same while a reload waits for the new agent. The
+// reload fails, with the reason, and the old agent serves until the engine is there
+// again and the new one is.
+func TestDevEngineGoesAwayMidway(t *testing.T) {
+	t.Parallel()
+	w := newDockerWorld(t)
+	socket := filepath.Join(w.run, "e.sock")
+	engine := proxy(t, socket)
+	engine.open(t)
+	w.env = append(w.env, "DOCKER_HOST=unix://"+socket)
+	p := w.dockerProject(filepath.Join(t.TempDir(), "bot"))
+	t.Cleanup(func() { engine.open(t) }) // of a test that failed: what takes the project down needs it
+	p.slowTurns()
+	d := p.dev()
+	d.await("reloaded", 1)
+	p.say("s1", "hi")
+	networks := p.objects("network", "ls", "-q")
+	p.save("turn.go", startsSlowly(1))
+	for n := 1; ; n++ {
+		if e := d.await("step", n); e.Reload == 1 && e.Step == "await" {
+			break
+		}
+	}
+	engine.close()
+	if e := d.await("failed", 1); e.Step != "await" || !strings.Contains(e.Error.Message, socket) || e.Error.Hint == "" {
+		t.Errorf("it says, of %q, %+v", e.Step, e.Error)
+	}
+	d.await("lost", 1)
+	a, err := p.post(t.Context(), "bot", `"on the old?"`, http.Header{turn.HeaderSession: {"s1"}})
+	if err != nil || a.status != http.StatusOK || !strings.HasPrefix(string(a.result.Reply), `"turn 2 after`) {
+		t.Errorf("without the engine: %d %v %v %s", a.status, a.problem, err, a.result.Reply)
+	}
+	engine.open(t)
+	d.await("reloaded", 2)
+	if reply := p.say("s1", "still?"); !strings.HasPrefix(reply, `v1 turn 3 after "hi"`) {
+		t.Errorf("it says %q", reply)
+	}
+	d.hasNothingElse(networks)
+}
+
+// hasNothingElse ends the loop, before which the engine has the agent, the gateway
+// and these networks only, and after which the volume only.
+func (d *devLoop) hasNothingElse(networks []string) {
+	t, p := d.p.t, d.p
+	t.Helper()
 	d.await("drained", 1)
 	if all := p.objects("ps", "-aq"); len(all) != 2 {
 		t.Errorf("%d containers, want the agent and the gateway", len(all))

@@ -226,7 +226,7 @@ func (o *output) of(t *testing.T, cmd *exec.Cmd) (end <-chan struct{}) {
 
 // marked are the living processes that have a variable in their environment: a
 // command's children have it, and theirs, whoever their parent is by now.
-func marked(t *testing.T, mark string) map[int]string {
+func marked(t testing.TB, mark string) map[int]string {
 	t.Helper()
 	found := map[int]string{}
 	processes, err := filepath.Glob("/proc/[0-9]*")
@@ -280,7 +280,7 @@ func listening(t *testing.T, pids map[int]string) (ports []int) {
 }
 
 // everything lists all that is below a directory.
-func everything(t *testing.T, dir string) (out []string) {
+func everything(t testing.TB, dir string) (out []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err == nil && path != dir {

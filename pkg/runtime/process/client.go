@@ -54,13 +54,13 @@ func (c *client) call(ctx context.Context, path string, request, reply any) erro
 		if outer, ok := errors.AsType[*url.Error](err); ok {
 			err = outer.Err // its URL is one that nobody has seen
 		}
-		return fmt.Errorf("ask the gateway's process: %w", err)
+		return gone(err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	switch {
 	case err != nil:
-		return fmt.Errorf("ask the gateway's process: %w", err)
+		return gone(err)
 	case resp.StatusCode == http.StatusNotFound:
 		return errOtherVersion
 	case resp.StatusCode != http.StatusOK:
@@ -73,6 +73,12 @@ func (c *client) call(ctx context.Context, path string, request, reply any) erro
 		return nil
 	}
 	return json.Unmarshal(answer, reply)
+}
+
+// gone is that the supervisor ended before it answered, or has ended already.
+func gone(err error) error {
+	return fault.New(fault.Environment, "flisk status shows what is left; flisk up brings everything back",
+		"the gateway's process (the supervisor, which also keeps the agents alive) ended before it answered: %w", err)
 }
 
 // unreachable reports whether err means that nobody serves the control socket,
