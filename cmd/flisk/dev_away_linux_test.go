@@ -3,6 +3,7 @@ package main_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -62,6 +63,32 @@ func TestDevEnds(t *testing.T) {
 			if out := p.do("status"); !strings.Contains(out, "not running") && !strings.Contains(out, "nothing") {
 				t.Errorf("%s: status afterwards:\n%s", c.name, out)
 			}
+		}
+	})
+}
+
+// TestDevKeeps: with --keep a Ctrl-C ends the loop, and nothing else: the same
+// processes serve, a turn in flight is answered, and "flisk down" stops it all.
+func TestDevKeeps(t *testing.T) {
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		d := p.dev("--keep")
+		d.await("reloaded", 1)
+		before := p.pids()
+		p.say("s1", "hi")
+		d.signal(syscall.SIGINT)
+		if code := d.ended(); code != 0 || d.count("stopping") != 0 {
+			t.Errorf("exit code %d, and it said %d times that it stops\n%s", code, d.count("stopping"), d.err.String())
+		}
+		if reply := p.say("s1", "still there?"); !strings.HasPrefix(reply, `turn 2 after "hi"`) {
+			t.Errorf("it says %q", reply)
+		}
+		if after := p.pids(); !maps.Equal(before, after) || len(after) != 2 {
+			t.Errorf("before %v, after %v", before, after)
+		}
+		p.do("down")
+		if out := p.do("status"); !strings.Contains(out, "not running") && !strings.Contains(out, "nothing") {
+			t.Errorf("status afterwards:\n%s", out)
 		}
 	})
 }

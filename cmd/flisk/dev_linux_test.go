@@ -40,6 +40,7 @@ type devEvent struct {
 	Agents []string
 	Steps  []string
 	Spans  map[string]int64 `json:"spans_ms"`
+	Drain  int64            `json:"drain_ms"`
 	URL    string
 	Error  struct{ Message, Hint, Detail string }
 	Log    struct{ Replica, Text string }

@@ -1,9 +1,12 @@
 package main_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/stack"
 	"github.com/flisk-go/flisk/pkg/turn"
 	"github.com/flisk-go/flisk/pkg/watch"
 )
@@ -274,4 +278,65 @@ func TestC07_DevLongTurn(t *testing.T) {
 			t.Errorf("two saves (at once: %t) were %d reloads", atOnce, n)
 		}
 	})
+}
+
+// TestC14_IdleConnectionsHoldNoReload: clients that keep a connection open on which
+// nothing happens, to the gateway or past it to the agent itself, hold no old
+// generation: it ends within 3 s.
+func TestC14_IdleConnectionsHoldNoReload(t *testing.T) {
+	const limit = 3 * time.Second
+	onEach(t, func(t *testing.T, p *project) {
+		p.slowTurns()
+		d := p.dev()
+		d.await("reloaded", 1)
+		idle := func(network, address string) net.Conn {
+			t.Helper()
+			c, err := net.Dial(network, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() }) // of the agent's, the other side did
+			if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", turn.AgentReadyPath("bot"), p.port); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK || resp.Close {
+				t.Fatalf("%d, it closes: %t, %v", resp.StatusCode, resp.Close, err)
+			}
+			return c
+		}
+		idle("tcp", fmt.Sprintf("127.0.0.1:%d", p.port))
+		straight := idle(p.agentAddress(t))
+		p.save("turn.go", version(1))
+		took := time.Duration(d.await("drained", 1).Drain) * time.Millisecond
+		t.Logf("C14: with idle connections open, the old generation was gone after %s (at most %s)", took, limit)
+		if took > 5*limit { // a busy machine gets five times that
+			t.Errorf("with idle connections open, the old generation was gone after %s", took)
+		}
+		if n, err := straight.Read(make([]byte, 1)); err == nil {
+			t.Errorf("the connection to the old generation has %d bytes more", n)
+		}
+	})
+}
+
+// agentAddress is where the only replica listens.
+func (p *project) agentAddress(t *testing.T) (network, address string) {
+	t.Helper()
+	if strings.HasSuffix(t.Name(), "/docker") {
+		ips := strings.Fields(docker(t, "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}", p.container("bot")))
+		if len(ips) == 0 {
+			t.Fatal("the agent's container has no address")
+		}
+		return "tcp", net.JoinHostPort(ips[0], strconv.Itoa(stack.AgentPort))
+	}
+	for _, path := range everything(t, p.run) {
+		if name := filepath.Base(path); strings.HasPrefix(name, "bot-1.") && strings.HasSuffix(name, ".sock") {
+			return "unix", path
+		}
+	}
+	t.Fatalf("no socket of the agent in %q", everything(t, p.run))
+	return "", ""
 }

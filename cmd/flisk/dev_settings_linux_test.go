@@ -19,12 +19,19 @@ import (
 func TestDevAppliesSettings(t *testing.T) {
 	onEach(t, func(t *testing.T, p *project) {
 		p.slowTurns()
+		p.write("turn.go", strings.NewReplacer(`"time"`, "\"os\"\n\t\"time\"", `fmt.Sprintf("turn`, `fmt.Sprint(os.Getenv("COLOUR"), "|") + fmt.Sprintf("turn`).Replace(slowCode))
 		d := p.dev()
 		d.await("reloaded", 1)
 		gateway := p.gatewayPID()
 		p.write(".env", "COLOUR='a $b \"c\" # d'\n")
+		if steps := strings.Join(d.await("reloading", 2).Steps, "\n"); !strings.Contains(steps, "COLOUR is new") || strings.Contains(steps, "$b") {
+			t.Errorf("a changed .env, whose values are nobody's business: %q", steps)
+		}
 		if e := d.await("reloaded", 2); len(e.Agents) != 1 {
 			t.Errorf("a changed .env: %+v", e)
+		}
+		if reply := p.say("s1", "hi"); !strings.HasPrefix(reply, `a $b "c" # d|turn 1`) {
+			t.Errorf("with another .env it says %q", reply)
 		}
 		p.edit("flisk.yaml", regexp.MustCompile(`turn_timeout: \w+`), "turn_timeout: 77s")
 		e := d.await("reloading", 3)
@@ -44,6 +51,32 @@ func TestDevAppliesSettings(t *testing.T) {
 		p.save("flisk.yaml", good)
 		d.await("unchanged", 1)
 	})
+}
+
+// TestDevIgnoresWhatItIsTold: from the moment that flisk.yaml says so, and not
+// before, a file is none of the agent's.
+func TestDevIgnoresWhatItIsTold(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
+	p.slowTurns()
+	d := p.dev()
+	d.await("reloaded", 1)
+	p.save("prompt.md", "one")
+	if e := d.await("reloaded", 2); !slices.Equal(e.Paths, []string{"prompt.md"}) {
+		t.Errorf("a prompt: %+v", e)
+	}
+	p.edit("flisk.yaml", regexp.MustCompile(`(?m)^      ignore: \[\]`), `      ignore: ["*.md"]`)
+	d.await("reloaded", 3) // its code has a file less
+	p.save("prompt.md", "two")
+	p.save("other.md", "three")
+	p.save("turn.go", version(1))
+	if e := d.await("reloading", 4); !slices.Equal(e.Paths, []string{"turn.go"}) {
+		t.Errorf("what is ignored, and code: %+v", e)
+	}
+	d.await("reloaded", 4)
+	if d.count("unchanged") != 0 {
+		t.Errorf("it looked at what is ignored:\n%s", d.told())
+	}
 }
 
 // TestDevMovesTheGateway: another port in flisk.yaml is shown and applied, and is
