@@ -22,19 +22,20 @@ import (
 func TestDevEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, p *project) {
 		p.slowTurns()
+		p.save("turn.go", holding(slowCode))
 		for _, c := range []struct {
 			name, turn string
-			signals    int
+			twice      bool // Ctrl-C
 			code       int
-			answered   bool
 			saves      bool
 		}{
-			{"once", "2s one", 1, 0, true, false},
-			{"twice", "60s two", 2, 130, false, false},
-			{"once, after a save", "9s three", 1, 0, true, true},
+			{"once", "held one", false, 0, false},
+			{"twice", "held two", true, 130, false},
+			{"once, after a save", "held three", false, 0, true},
 		} {
 			d := p.dev()
 			d.await("reloaded", 1)
+			runs := p.pids()["bot"]
 			answers := make(chan answer, 1)
 			go func() {
 				a, err := p.post(t.Context(), "bot", fmt.Sprintf("%q", c.turn), http.Header{"Session-Id": {"s1"}})
@@ -44,20 +45,24 @@ func TestDevEnds(t *testing.T) {
 				answers <- a
 			}()
 			d.log("turn runs")
-			if c.saves { // the old generation drains already
+			drains := 1
+			if c.saves { // the old generation drains already, and will not be alone
 				p.save("turn.go", version(1))
 				d.await("reloaded", 2)
-				eventually(t, 20*time.Second, "the drain begins", func() bool { return d.said("msg=draining") })
+				d.log("msg=draining")
+				drains++
 			}
 			d.signal(syscall.SIGINT)
-			if c.signals == 2 {
-				eventually(t, 20*time.Second, "the drain begins", func() bool { return d.said("msg=draining") })
+			eventually(t, 20*time.Second, "the drain begins", func() bool { return d.times("msg=draining") == drains })
+			if c.twice {
 				d.signal(syscall.SIGINT)
+			} else {
+				release(t, runs)
 			}
 			if code := d.ended(); code != c.code {
 				t.Errorf("%s: exit code %d\n%s", c.name, code, d.err.String())
 			}
-			if a := <-answers; (a.status == http.StatusOK) != c.answered {
+			if a := <-answers; (a.status == http.StatusOK) == c.twice {
 				t.Errorf("%s: the turn in flight: %d %v", c.name, a.status, a.problem)
 			}
 			if out := p.do("status"); !strings.Contains(out, "not running") && !strings.Contains(out, "nothing") {

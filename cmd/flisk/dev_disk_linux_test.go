@@ -231,7 +231,7 @@ func TestC05_Polling(t *testing.T) {
 	p := newWorld(t).project(filepath.Join(t.TempDir(), "bot"))
 	p.slowTurns()
 	d := p.plainDev("--poll") // on the screen, for once
-	d.log("looked at in intervals")
+	d.log("looking every 500 ms")
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", d.cmd.Process.Pid))
 	if err != nil || len(links) == 0 {
 		t.Fatalf("%q, %v", links, err)

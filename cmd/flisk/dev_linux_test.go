@@ -218,6 +218,32 @@ func version(n int) string {
 	return strings.Replace(slowCode, `fmt.Sprintf("turn`, fmt.Sprintf(`fmt.Sprintf("v%d turn`, n), 1)
 }
 
+// holding is the agent's code, as it is written to turn.go, with one more kind of turn:
+// one whose input begins with "held" runs until release.
+func holding(code string) string {
+	return strings.NewReplacer(`"time"`, "\"os\"\n\t\"os/signal\"\n\t\"syscall\"\n\t\"time\"",
+		"first, _, _ := cutSpace(input.Text())", `first, _, _ := cutSpace(input.Text())
+	if first == "held" {
+		released := make(chan os.Signal, 1)
+		signal.Notify(released, syscall.SIGUSR1)
+		fmt.Println("turn runs", first)
+		select {
+		case <-released:
+		case <-ctx.Done():
+			return agent.Reply{}, context.Cause(ctx)
+		}
+	}`).Replace(code)
+}
+
+// release ends the turns that are held by a process, which any test may send a
+// signal to, in a container or not.
+func release(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // onEach runs a test with a scaffolded project on local processes and on Docker.
 func onEach(t *testing.T, run func(t *testing.T, p *project)) {
 	t.Helper()
