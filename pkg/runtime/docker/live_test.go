@@ -86,7 +86,7 @@ func TestStaticFileIsGivenBack(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(place.routes(), "full"), userOnly); err != nil {
 		t.Fatal(err)
 	}
-	p.Setup.Stack.Agents[0].StopGrace += time.Minute // the gateway's file names it
+	p.Setup.Stack.Agents[0].StopGrace += 5 * time.Minute // which the gateway's file names
 	if _, err := p.Driver().Up(t.Context(), p.P); err == nil {
 		t.Fatal("the live routes were written over a directory")
 	}
