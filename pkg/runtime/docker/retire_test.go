@@ -208,6 +208,59 @@ func TestRetireOfWhatIsStartedAgain(t *testing.T) {
 	}
 }
 
+// TestImagesGoWithWhatTheyWereFor: after ups whose old generations were retired, and
+// after a down of some that were not, each agent has the one image with its name.
+func TestImagesGoWithWhatTheyWereFor(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, p *runtimetest.Project) {
+		one := func(when string) {
+			t.Helper()
+			images, err := mustEngine(t, p).listImages(t.Context(), p.Setup.Stack.ID)
+			if err != nil || len(images) != 1 || !slices.Equal(images[0].RepoTags, []string{p.Setup.Stack.Image("bot")}) {
+				t.Errorf("%s there are %+v, %v", when, images, err)
+			}
+		}
+		p.Up()
+		change := func(code string) runtime.Ref {
+			t.Helper()
+			p.Code(code)
+			d := driverOf(p)
+			d.o.Leave = true
+			report, err := d.Up(t.Context(), p.P)
+			if err != nil || len(report.Left) != 1 {
+				t.Fatalf("up left %+v, %v", report, err)
+			}
+			return report.Left[0]
+		}
+		if _, err := p.Driver().Retire(t.Context(), change("c2")); err != nil {
+			t.Fatal(err)
+		}
+		one("after a retirement")
+
+		ended := change("c3")
+		l, err := driverOf(p).look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, _ := l.at(ended)
+		if _, err := l.e.stopContainer(t.Context(), c.ID, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Driver().Retire(t.Context(), ended); err != nil {
+			t.Fatal(err)
+		}
+		one("after one of what had ended")
+
+		change("c4")
+		p.Down()
+		one("after the down")
+		if _, err := driverOf(p).RemoveVolume(t.Context(), p.P); err != nil {
+			t.Fatal(err)
+		}
+		one("without the volume")
+	})
+}
+
 // TestDrainingIsSeen: one that was replaced and has a turn drains, and is neither
 // starting nor failing.
 func TestDrainingIsSeen(t *testing.T) {
