@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/runtime"
@@ -14,19 +15,52 @@ import (
 // brought back: another command may be in the middle of its work.
 const missedLooks = 3
 
+// restedLooks in a row find everything where it should be before something that is
+// missed then is another matter.
+const restedLooks = 5
+
+// maxDoublings bounds how long something is left alone that was brought back again
+// and again.
+const maxDoublings = 5
+
 // health is what the looks at a stack found.
 type health struct {
-	lost   error // told
-	missed int   // looks in a row
+	lost   error  // told
+	missed int    // looks in a row
+	fine   int    // looks in a row
+	what   string // was missed last
+	backs  int    // how often that was brought back, and missed again soon
 }
 
 // up notes that everything runs, by a reload's own looks.
 func (h *health) up(reload int, tell func(Event)) {
-	h.missed = 0
+	if h.missed = 0; h.lost != nil {
+		h.backs++
+	}
 	if h.lost != nil {
 		h.lost = nil
 		tell(Event{Kind: Back, Reload: reload})
 	}
+}
+
+// rest notes that everything is where it should be.
+func (h *health) rest() {
+	h.missed = 0
+	if h.fine++; h.fine >= restedLooks {
+		h.what, h.backs = "", 0
+	}
+}
+
+// enough reports whether something was missed often enough to be brought back: so
+// many looks in a row, and twice as many each time when that did not help before.
+// What an up cannot mend for good would be told of for ever otherwise.
+func (h *health) enough(what string, looks int) bool {
+	h.missed++
+	h.fine = 0
+	if what != h.what && h.lost == nil {
+		h.what, h.backs = what, 0
+	}
+	return h.missed >= looks<<min(max(h.backs-1, 0), maxDoublings)
 }
 
 // look finds out whether what should run does, and has it brought back. Its
@@ -35,9 +69,12 @@ func (l *loop) look(ctx context.Context) error {
 	if l.running.Driver == nil {
 		return nil
 	}
-	seen, err := l.running.Driver.Observe(ctx)
+	looking, done := l.untilSaved(ctx)
+	seen, err := l.running.Driver.Observe(looking)
+	given := looking.Err() != nil
+	done()
 	switch {
-	case ctx.Err() != nil:
+	case given:
 		return nil
 	case err != nil:
 		l.lose(err, nil)
@@ -59,7 +96,7 @@ func (l *loop) look(ctx context.Context) error {
 	case len(gone) > 0:
 		return l.missing(ctx, strings.Join(gone, ", ")+doesNotRun(len(gone)), gone, missedLooks)
 	}
-	l.health.missed = 0
+	l.health.rest()
 	switch {
 	case l.health.lost == nil:
 	case l.again.last == "": // whether it is as it was is the planner's question
@@ -68,6 +105,26 @@ func (l *loop) look(ctx context.Context) error {
 		l.health.up(l.reloads, l.tell)
 	}
 	return nil
+}
+
+// untilSaved is ctx until somebody saves: a look asks an agent that hangs for
+// seconds, and the save may be what mends it. A save that waits already, for drains,
+// ends nothing. done gives it up.
+func (l *loop) untilSaved(ctx context.Context) (_ context.Context, done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	select {
+	case <-l.sight.arrived:
+	default:
+		watch.Go(func() {
+			select {
+			case <-ctx.Done():
+			case <-l.sight.arrived:
+				cancel()
+			}
+		})
+	}
+	return ctx, func() { cancel(); watch.Wait() }
 }
 
 // lose tells once that something went away: of some agents, or everything.
@@ -80,7 +137,7 @@ func (l *loop) lose(err error, agents []string) {
 
 // missing brings something back that so many looks in a row have missed.
 func (l *loop) missing(ctx context.Context, what string, agents []string, looks int) error {
-	if l.health.missed++; l.health.missed < looks {
+	if !l.health.enough(what, looks) {
 		return nil
 	}
 	l.lose(errors.New(what), agents)
@@ -95,14 +152,16 @@ func (l *loop) missing(ctx context.Context, what string, agents []string, looks 
 }
 
 // gone are the agents of which less runs than shall, sorted. why is not "" when
-// somebody else removed something: nobody is in the middle of replacing it then.
+// somebody past flisk removed, paused or cut something off: nobody is in the middle
+// of replacing it then. What has stopped may be in the middle of a flisk kill.
 func (l *loop) gone(seen runtime.Observed) (agents []string, why string) {
 	runs := map[string]int{}
 	for _, r := range seen.Replicas {
 		switch {
-		case r.State == runtime.Gone && l.running.Agents[r.Agent] > 0:
+		case l.running.Agents[r.Agent] == 0:
+		case r.State == runtime.Gone || cutOff(r):
 			why = r.Name + ": " + forDev(r.Detail)
-		case r.Serving && r.Stopped.IsZero():
+		case r.Serving && !r.Stuck:
 			runs[r.Agent]++
 		}
 	}
@@ -114,6 +173,9 @@ func (l *loop) gone(seen runtime.Observed) (agents []string, why string) {
 	slices.Sort(agents)
 	return agents, why
 }
+
+// cutOff reports whether a replica that serves runs, and nobody reaches it.
+func cutOff(r runtime.Replica) bool { return r.Serving && r.Stuck && r.Stopped.IsZero() }
 
 func doesNotRun(agents int) string {
 	if agents == 1 {

@@ -55,11 +55,12 @@ func (p *places) failed(agents []string) {
 	}
 }
 
-// notice tells what became of the replicas since the last look.
+// notice tells what became of the replicas since the last look; but for those of
+// which it is told why they are brought back.
 func (l *loop) notice(ctx context.Context, seen runtime.Observed) {
 	var restarted []string
 	for _, r := range seen.Replicas {
-		if !r.Serving || r.State == runtime.Gone || l.running.Agents[r.Agent] == 0 {
+		if !r.Serving || r.State == runtime.Gone || cutOff(r) || l.running.Agents[r.Agent] == 0 {
 			continue
 		}
 		known, ok := l.places.at[r.Name]

@@ -214,14 +214,133 @@ func TestWhatNothingStartsAgain(t *testing.T) {
 		r.sees(bot(fine))
 		r.start()
 		r.pass(lookEvery + time.Second) // the first look is over
-		r.sees(bot(func(b *runtime.Replica) { b.State, b.Stopped, b.Exit = runtime.Failing, time.Now(), &runtime.Exit{} }))
+		r.sees(bot(func(b *runtime.Replica) {
+			b.State, b.Stuck, b.Stopped, b.Exit = runtime.Failing, true, time.Now(), &runtime.Exit{}
+		}))
 		r.pass(2 * lookEvery)
 		r.expect("reloading reloaded failing")
-		r.sees(bot(func(b *runtime.Replica) { b.State, b.Stopped, b.Exit = runtime.Failing, time.Now(), &runtime.Exit{} }))
+		r.sees(bot(func(b *runtime.Replica) {
+			b.State, b.Stuck, b.Stopped, b.Exit = runtime.Failing, true, time.Now(), &runtime.Exit{}
+		}))
 		r.pass(lookEvery)
 		if got := r.last(Lost); got.Err.Error() != "bot does not run; bringing it back" {
 			t.Errorf("told %v", got.Err)
 		}
+		r.stop()
+	})
+}
+
+// paused is a container that somebody paused.
+func paused(b *runtime.Replica) {
+	b.State, b.Stuck, b.Detail = runtime.Failing, true, "it is paused; flisk up mends that"
+}
+
+// TestWhatAnUpMends is brought back at the first look that finds it, in the words of
+// who mends it, and is not told of as an agent that ended.
+func TestWhatAnUpMends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.sees(bot(fine))
+		r.start()
+		r.pass(lookEvery + time.Second) // the first look is over
+		r.does(func(_ context.Context, _ int, told Told) (runtime.Report, error) {
+			r.sees(bot(fine))
+			r.play(told, time.Millisecond)
+			return runtime.Report{Changed: true}, nil
+		})
+		r.sees(bot(paused))
+		r.pass(lookEvery)
+		r.expect("reloading reloaded lost reloading reloaded back")
+		e := r.last(Lost)
+		if want := "bot-1: it is paused; bringing it back"; e.Err.Error() != want || !slices.Equal(e.Agents, []string{"bot"}) {
+			t.Errorf("told %v of %q", e.Err, e.Agents)
+		}
+		r.stop()
+	})
+}
+
+// TestWhatAnUpDoesNotMend is tried ever less often: nobody reads of it all day.
+func TestWhatAnUpDoesNotMend(t *testing.T) {
+	for what, c := range map[string]struct {
+		err  error
+		most map[Kind]int // in an hour
+	}{
+		"it fails":        {fault.New(fault.Failed, "", "cannot unpause it"), map[Kind]int{Lost: 1, Failed: 1}},
+		"the engine does": {fault.New(fault.Environment, "", "cannot unpause it"), map[Kind]int{Lost: 1, Failed: 1}},
+		"it is again":     {nil, map[Kind]int{Lost: 70, Back: 70}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.sees(bot(fine))
+				r.start()
+				r.pass(lookEvery + time.Second) // the first look is over
+				r.does(func(context.Context, int, Told) (runtime.Report, error) { return runtime.Report{}, c.err })
+				r.sees(bot(paused))
+				r.pass(time.Hour)
+				told := map[Kind]int{}
+				for _, e := range r.events {
+					told[e.Kind]++
+				}
+				for kind, n := range told {
+					if most := c.most[kind]; kind != Reloading && kind != Reloaded && kind != Doing && n > most {
+						t.Errorf("%s was told %d times, not %d", kind, n, most)
+					}
+				}
+				if told[Lost] == 0 || r.count() < 10 {
+					t.Errorf("told %v, and tried %d times", told, r.count())
+				}
+				// Another time is another matter.
+				r.sees(bot(fine))
+				r.pass(time.Minute)
+				before := len(r.events)
+				r.sees(bot(paused))
+				r.pass(lookEvery)
+				if !slices.ContainsFunc(r.events[before:], func(e Event) bool { return e.Kind == Lost }) {
+					t.Error("that it was paused later was not seen")
+				}
+				r.stop()
+			})
+		})
+	}
+}
+
+// TestASaveEndsALook: an agent that hangs is asked for a while, and its fix is not
+// kept waiting by that.
+func TestASaveEndsALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.takes = time.Hour
+		r.start()
+		r.pass(lookEvery + time.Second) // in the first look
+		r.save(time.Second, "a.go")
+		r.expect("reloading reloaded reloading reloaded")
+		r.stop()
+	})
+}
+
+// TestLooksGoOnWhileASaveWaits, for the old generations that drain.
+func TestLooksGoOnWhileASaveWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		works, over := r.up, make(chan struct{})
+		r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
+			report, err := works(ctx, n, told)
+			for generation := range maxDraining {
+				report.Left = append(report.Left, runtime.Ref{Agent: "bot", Replica: "bot-1", Generation: generation})
+			}
+			return report, err
+		}
+		r.retire = func(context.Context, runtime.Ref) (runtime.Change, error) { <-over; return runtime.Change{}, nil }
+		r.takes = time.Millisecond
+		r.sees(bot(fine))
+		r.start()
+		r.pass(lookEvery + time.Second)
+		r.save(lookEvery, "a.go")
+		r.sees(bot(crashed(1, runtime.Failing)))
+		r.pass(2 * lookEvery)
+		r.expect("reloading reloaded waiting failing")
+		close(over)
 		r.stop()
 	})
 }

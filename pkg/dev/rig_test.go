@@ -38,6 +38,7 @@ type rig struct {
 	load    func(n int) error
 	up      func(ctx context.Context, n int, told Told) (runtime.Report, error)
 	observe func() (runtime.Observed, error)
+	takes   time.Duration // one look
 	down    func()
 	retire  func(ctx context.Context, ref runtime.Ref) (runtime.Change, error)
 	cancel  context.CancelFunc
@@ -244,10 +245,15 @@ func (r *rig) Down(context.Context, runtime.Progress) (runtime.Report, error) {
 	return runtime.Report{}, nil
 }
 
-func (r *rig) Observe(context.Context) (runtime.Observed, error) {
+func (r *rig) Observe(ctx context.Context) (runtime.Observed, error) {
 	r.mu.Lock()
-	observe := r.observe
+	observe, takes := r.observe, r.takes
 	r.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return runtime.Observed{}, context.Cause(ctx)
+	case <-time.After(takes):
+	}
 	return observe()
 }
 

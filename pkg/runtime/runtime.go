@@ -48,12 +48,13 @@ type Replica struct {
 	Start      string // of PID: tells it from every other process of that number
 	Started    time.Time
 	Stopped    time.Time // when it ended, of one that does not run and that nothing starts again; else zero
+	Stuck      bool      // it answers nobody until an Up has mended or replaced it; nothing else brings it back
 	Restarts   int       // of this generation: exits in its place, a kill among them
 	Code       string    // source hash of what it runs
 	Settings   string    // identifies the settings that it was started with
 	Named      []Setting // the same, for the cause of a step; nil when that is not known
 	Exit       *Exit     // how the process before this one ended, or its own where it has ended; nil when nobody knows
-	Detail     string    // why, when it is Failing, Waiting, Gone, LeftBehind or Starting again
+	Detail     string    // why, when it is Failing, Waiting, Gone, LeftBehind, or Starting and was Ready before
 }
 
 // State of a replica.

@@ -26,6 +26,11 @@ func (a *apply) confirm(ctx context.Context, agent string) error {
 		if err == nil && status == http.StatusOK && routes == l.Routes.Hash() {
 			return nil
 		}
+		if err != nil {
+			if gone := a.gatewayGone(ctx); gone != nil {
+				return gone
+			}
+		}
 		took := time.Since(began)
 		if took > reach && !looked || took > within {
 			looked = true
@@ -50,6 +55,22 @@ func (a *apply) confirm(ctx context.Context, agent string) error {
 			return err
 		}
 	}
+}
+
+// gatewayGone is the fault of a gateway that somebody removed or stopped, and that
+// nothing brings back; nil while there is one.
+func (a *apply) gatewayGone(ctx context.Context) error {
+	l, err := a.d.look(ctx)
+	if err != nil {
+		return err
+	}
+	switch _, runs := l.gateway(); {
+	case runs:
+		return nil
+	case len(l.gateways) == 0:
+		return gatewayRemoved()
+	}
+	return a.gatewayFailed(ctx, l.gateways[0].ID, "has stopped")
 }
 
 // readyInside reports whether every generation of an agent that serves is ready in

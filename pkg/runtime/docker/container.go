@@ -140,7 +140,8 @@ func (e *engine) startContainer(ctx context.Context, id string) error {
 // container's own grace, after which the engine sends SIGKILL. Only force, once
 // closed, sends it earlier: the end of ctx does not, because some engines turn a
 // stop whose client left into a SIGKILL, and a turn would be cut. It returns the
-// exit code. One that does not run is left alone.
+// exit code. One that does not run is left alone; one that was started again
+// meanwhile is [errRuns].
 func (e *engine) stopContainer(ctx context.Context, id string, force <-chan struct{}) (code int, err error) {
 	what := "stop the container " + e.called(id)
 	before, err := e.inspectContainer(context.WithoutCancel(ctx), id)
@@ -170,7 +171,7 @@ func (e *engine) stopContainer(ctx context.Context, id string, force <-chan stru
 		return 0, err
 	}
 	if after.State.Running {
-		return 0, e.failed(what, fmt.Errorf("it still runs"))
+		return 0, e.failed(what, errRuns)
 	}
 	return after.State.ExitCode, nil
 }
@@ -237,7 +238,7 @@ func (e *engine) waitContainer(ctx context.Context, id string) (code int, err er
 }
 
 // removeContainer removes a container that does not run, and none of its
-// volumes. One that is gone is no error.
+// volumes. One that is gone is no error; one that runs is [errConflict].
 func (e *engine) removeContainer(ctx context.Context, id string) error {
 	ctx, cancel, err := change(ctx, changeBudget)
 	if err != nil {

@@ -25,7 +25,8 @@ func (d *Driver) Down(ctx context.Context, p runtime.Progress) (runtime.Report, 
 }
 
 // stopAll stops what runs in the order of the plan, and removes what is left of
-// the project: containers that have stopped, the network, the live routes.
+// the project: containers that have stopped, the network, the live routes, and
+// images that gave their names to later ones.
 func (d *Driver) stopAll(ctx context.Context, p runtime.Progress, l look) (changed bool, err error) {
 	observed := d.toStop(l)
 	plan := runtime.NewPlan(runtime.Desired{}, observed, runtime.OpDown)
@@ -51,6 +52,7 @@ func (d *Driver) stopAll(ctx context.Context, p runtime.Progress, l look) (chang
 		}
 		changed = changed || gone
 	}
+	d.dropUnnamed(ctx, l.e, look{}) // of what a Retire has left, or this has stopped
 	// Its count belongs to containers, of which there are none any more.
 	return changed, errors.Join(os.RemoveAll(d.place.traefik), os.RemoveAll(d.place.kills))
 }

@@ -184,7 +184,7 @@ func (a *apply) untilServes(ctx context.Context, id, address string) error {
 		return cmp.Or(err, fmt.Errorf("there are no live routes in %q", a.d.place.routes()))
 	}
 	for over := time.Now().Add(routesAgain * a.d.o.GatewayTimeout); ; {
-		if seen, err := awaitRoutes(ctx, address, l.Routes.Hash(), 0); err != nil || seen {
+		if seen, err := awaitRoutes(ctx, address, l.Routes.Hash(), 0, nil); err != nil || seen {
 			return err
 		}
 		c, err := a.e.inspectContainer(ctx, id)
@@ -222,7 +222,7 @@ func (a *apply) route(ctx context.Context, l live, address string) error {
 		return fault.New(fault.Environment, "FLISK_HOME says where they are", "cannot write the live routes: %w", err)
 	}
 	hash := l.Routes.Hash()
-	seen, err := awaitRoutes(ctx, address, hash, a.d.o.GatewayTimeout)
+	seen, err := awaitRoutes(ctx, address, hash, a.d.o.GatewayTimeout, a.noGateway)
 	if err != nil || seen {
 		return err
 	}
@@ -231,7 +231,7 @@ func (a *apply) route(ctx context.Context, l live, address string) error {
 		return err
 	}
 	if len(now.gateways) == 0 {
-		return fault.New(fault.Failed, "run the command again", "the gateway's container was removed, and not by flisk")
+		return gatewayRemoved()
 	}
 	g, step := now.gateways[0], "start gateway again, which does not see its routes change"
 	if !g.runs() { // a down that was killed may have told it to
@@ -246,6 +246,21 @@ func (a *apply) route(ctx context.Context, l live, address string) error {
 	}
 	end("", err)
 	return err
+}
+
+// noGateway reports whether none runs, and none will without help: then nobody
+// need be waited for.
+func (a *apply) noGateway(ctx context.Context) (bool, error) {
+	l, err := a.d.look(ctx)
+	_, runs := l.gateway()
+	return err == nil && !runs, err
+}
+
+// errNoGateway says that there is no container of the gateway any more.
+var errNoGateway = errors.New("the gateway's container was removed, and not by flisk")
+
+func gatewayRemoved() error {
+	return fault.New(fault.Failed, "flisk up makes another; a flisk dev does so by itself", "%w", errNoGateway)
 }
 
 // gatewayFailed is the fault of a gateway that does not serve, with what it wrote.
@@ -267,14 +282,21 @@ func gatewayWords(ctx context.Context, l look) string {
 }
 
 // awaitRoutes asks until an answer carries the hash. Every answer carries one,
-// also that there is no such path.
-func awaitRoutes(ctx context.Context, address, hash string, within time.Duration) (bool, error) {
+// also that there is no such path. When there is no answer, hopeless may end the
+// waiting; it may be nil.
+func awaitRoutes(ctx context.Context, address, hash string, within time.Duration, hopeless func(context.Context) (bool, error)) (bool, error) {
 	for over := time.Now().Add(within); ; {
-		if _, routes, err := ask(ctx, address, "-"); err == nil && routes == hash {
+		_, routes, err := ask(ctx, address, "-")
+		if err == nil && routes == hash {
 			return true, nil
 		}
 		if time.Now().After(over) {
 			return false, nil
+		}
+		if err != nil && hopeless != nil {
+			if vain, err := hopeless(ctx); vain || err != nil {
+				return false, err
+			}
 		}
 		if err := pause(ctx, readyPoll); err != nil {
 			return false, err

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -132,4 +133,50 @@ func TestGatewayThatDoesNotServe(t *testing.T) {
 		t.Parallel()
 		fails(t, runtimetest.NewProject(t, realPlace(t)), `{command: ["--configFile=/nope.yaml"]}`, "the gateway does not serve its routes", "")
 	})
+}
+
+// TestGatewayRemovedDuringAnUp is not waited for: what ran before is left for the
+// up that makes another.
+func TestGatewayRemovedDuringAnUp(t *testing.T) {
+	t.Parallel()
+	for when, change := range map[string]func(p *runtimetest.Project){
+		"before the switch": func(p *runtimetest.Project) { p.Code("c2") },
+		"before the answer": func(p *runtimetest.Project) { pauseAgent(p) }, // nothing is switched to mend it
+	} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			both(t, func(t *testing.T, p *runtimetest.Project) {
+				p.Up()
+				p.MustTurn("s1", "a")
+				change(p)
+				d, e, gateway := driverOf(p), mustEngine(t, p), containersOf(t, p)["gateway"].ID
+				d.o.Leave, d.o.GatewayTimeout = true, 5*time.Minute
+				d.o.Told = func(told runtime.Event) {
+					if told.Steps != nil && told.Steps[0].Do == runtime.Await && !told.Ended {
+						_, _, err := e.signalContainer(t.Context(), gateway, syscall.SIGKILL)
+						if err = errors.Join(err, e.removeContainer(t.Context(), gateway)); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				began := time.Now()
+				_, err := d.Up(t.Context(), p.P)
+				mustFault(t, err, fault.Failed, "the gateway's container was removed, and not by flisk")
+				if took := time.Since(began); took > time.Minute {
+					t.Errorf("it was waited for %s", took)
+				}
+				p.Up()
+				if a := p.MustTurn("s1", "b"); a.Turn != 2 {
+					t.Errorf("after an up: %+v", a)
+				}
+			})
+		})
+	}
+}
+
+func pauseAgent(p *runtimetest.Project) {
+	p.T.Helper()
+	if err := mustEngine(p.T, p).api.ContainerPause(p.T.Context(), containersOf(p.T, p)["bot"].ID); err != nil {
+		p.T.Fatal(err)
+	}
 }

@@ -42,17 +42,25 @@ func (e ending) String() string {
 }
 
 // halt stops a container through its drain and removes it. That somebody else did
-// that meanwhile is what was wanted, and nothing is known of its end then.
+// that meanwhile is what was wanted, and nothing is known of its end then. One that
+// was started again in between is stopped again.
 func (d *Driver) halt(ctx context.Context, e *engine, c seen) (ending, error) {
-	how, err := d.stopped(ctx, e, c)
-	if errors.Is(err, errNotFound) {
-		return ending{}, nil
+	for tries := 1; ; tries++ {
+		how, err := d.stopped(ctx, e, c)
+		if errors.Is(err, errNotFound) {
+			return ending{}, nil
+		}
+		if err == nil {
+			err = d.remove(context.WithoutCancel(ctx), e, c)
+		}
+		if startedAgain := errors.Is(err, errRuns) || errors.Is(err, errConflict); !startedAgain || tries == haltTries {
+			return how, err
+		}
 	}
-	if err == nil {
-		err = d.remove(context.WithoutCancel(ctx), e, c)
-	}
-	return how, err
 }
+
+// haltTries bounds a quarrel with who starts a container again and again.
+const haltTries = 3
 
 // stopped stops a container through its drain, and keeps it.
 func (d *Driver) stopped(ctx context.Context, e *engine, c seen) (ending, error) {

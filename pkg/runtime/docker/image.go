@@ -126,6 +126,9 @@ type rootFS struct {
 	DiffIDs []string `json:"diff_ids"`
 }
 
+// tarRoom is more than the headers and the padding of a few entries take.
+const tarRoom = 16 << 10
+
 // epoch is the time of everything in an image: it has to come out the same each
 // time.
 var epoch = time.Unix(0, 0).UTC()
@@ -134,6 +137,7 @@ var epoch = time.Unix(0, 0).UTC()
 // was made from.
 func (a agentImage) archive(program []byte) (saved io.Reader, inputs string, err error) {
 	var layer bytes.Buffer
+	layer.Grow(len(program) + len(a.roots) + tarRoom) // it is not copied as it grows
 	if err := a.layer(&layer, program); err != nil {
 		return nil, "", err
 	}
@@ -172,6 +176,7 @@ func (a agentImage) archive(program []byte) (saved io.Reader, inputs string, err
 		return nil, "", err
 	}
 	var out bytes.Buffer
+	out.Grow(layer.Len() + len(configured) + len(manifest) + tarRoom)
 	w := tar.NewWriter(&out)
 	put(w, tar.Header{Name: digest(configured) + ".json", Mode: 0o644}, configured)
 	put(w, tar.Header{Name: diff + "/", Mode: 0o755, Typeflag: tar.TypeDir}, nil)

@@ -36,7 +36,8 @@ func (d *Driver) Kill(ctx context.Context, agent string) ([]runtime.Change, erro
 // sent by hand. It returns when others are in their places; whether the signal
 // was why they ended is for the caller to judge. Once a signal was sent, the end
 // of ctx leaves nothing stopped. It is a change like any other, and waits for
-// those that go on: what they stop is not to be started again.
+// those that go on: what they stop is not to be started again, and neither is what
+// was replaced and drains without a lock.
 func (d *Driver) Signal(ctx context.Context, agent string, sig syscall.Signal) ([]runtime.Change, error) {
 	l, release, err := d.begin(ctx, untold{d})
 	if err != nil {
@@ -48,7 +49,7 @@ func (d *Driver) Signal(ctx context.Context, agent string, sig syscall.Signal) (
 	}
 	var victims []seen
 	for _, c := range l.agents {
-		if c.Agent == agent && c.State.Running && !c.State.Restarting {
+		if c.Agent == agent && c.State.Running && !c.State.Restarting && !l.replaced(c) {
 			victims = append(victims, c)
 		}
 	}

@@ -306,8 +306,9 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 	switch {
 	case !c.runs():
 		exit := exitOf(c.State.ExitCode).String()
-		if r.State, r.Detail = runtime.Failing, "its container has stopped ("+exit+"); flisk up replaces it"; l.replaced(c) {
-			r.State, r.Detail = runtime.Draining, "it has ended ("+exit+"), and its container is to be removed"
+		r.State, r.Detail, r.Stuck = runtime.Failing, "its container has stopped ("+exit+"); flisk up replaces it", true
+		if l.replaced(c) {
+			r.State, r.Detail, r.Stuck = runtime.Draining, "it has ended ("+exit+"), and its container is to be removed", false
 		}
 		r.Stopped, _ = time.Parse(time.RFC3339Nano, c.State.FinishedAt)
 		return r, nil
@@ -317,7 +318,7 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 		return r, nil
 	}
 	if why := c.trouble(); why != "" {
-		r.State, r.Detail = runtime.Failing, why+"; flisk up mends that"
+		r.State, r.Detail, r.Stuck = runtime.Failing, why+"; flisk up mends that", true
 		return r, nil
 	}
 	ready, err := d.isReady(ctx, l, c)
@@ -337,7 +338,9 @@ func (d *Driver) replica(ctx context.Context, l look, c seen) (runtime.Replica, 
 	case c.RestartCount > 0:
 		r.State, r.Detail = runtime.Failing, d.loopDetail(ctx, l.e, c)
 	default:
-		r.State = runtime.Starting
+		if r.State = runtime.Starting; r.Serving && l.ownRoutes() { // it was ready before it got requests
+			r.Detail = "it does not answer; flisk logs " + c.Agent + " may show why, and flisk restart " + c.Agent + " replaces it"
+		}
 	}
 	return r, nil
 }

@@ -25,6 +25,22 @@ func (d *Driver) keepImage(made stage) {
 // dropImages removes images that flisk made, and that have no name but that of an
 // agent's that is not wanted. What it cannot remove now, the next one will.
 func (d *Driver) dropImages(ctx context.Context, e *engine, l look, wanted []string) error {
+	return d.dropMade(ctx, e, l, func(s stage, names []string) bool {
+		return slices.Contains(wanted, s.Image) && slices.Contains(names, s.Image)
+	})
+}
+
+// dropUnnamed removes images that flisk made, that gave their names to later ones
+// and that nothing uses any more. It is only about space: what it cannot remove
+// now, the next one will. Whoever calls it keeps other changes out: an image has no
+// name yet in the middle of its build.
+func (d *Driver) dropUnnamed(ctx context.Context, e *engine, l look) {
+	_ = d.dropMade(ctx, e, l, func(_ stage, names []string) bool { return len(names) > 0 })
+}
+
+// dropMade removes images that flisk made, that no container has, and of whose names
+// keep says that they are not to stay.
+func (d *Driver) dropMade(ctx context.Context, e *engine, l look, keep func(made stage, names []string) bool) error {
 	known := readStages(d.place.images)
 	var errs []error
 	left := slices.DeleteFunc(slices.Clone(known), func(s stage) bool {
@@ -33,7 +49,7 @@ func (d *Driver) dropImages(ctx context.Context, e *engine, l look, wanted []str
 		}
 		found, there, err := e.inspectImage(ctx, s.ID)
 		if err == nil && there {
-			if slices.Contains(wanted, s.Image) && slices.Contains(found.RepoTags, s.Image) {
+			if keep(s, found.RepoTags) {
 				return false
 			}
 			err = e.dropImage(ctx, s)

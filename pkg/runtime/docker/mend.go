@@ -231,7 +231,7 @@ func (a *apply) mendGateway(ctx context.Context) error {
 		return err
 	}
 	if g.trouble() != "" { // else it was waited for already
-		served, err := awaitRoutes(ctx, g.address(), l.live.Routes.Hash(), a.d.o.GatewayTimeout)
+		served, err := awaitRoutes(ctx, g.address(), l.live.Routes.Hash(), a.d.o.GatewayTimeout, a.noGateway)
 		if err != nil || served {
 			return err
 		}

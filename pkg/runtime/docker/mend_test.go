@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,7 +54,7 @@ func TestWhatRunsAndIsOfNoUse(t *testing.T) {
 				if c.service == "bot" {
 					said = r.Detail
 				}
-				if r.State == runtime.Ready || !strings.Contains(said, c.says) || !strings.Contains(said, "flisk up") {
+				if r.State == runtime.Ready || r.Stuck != (c.service == "bot") || !strings.Contains(said, c.says) || !strings.Contains(said, "flisk up") {
 					t.Errorf("status says %q of %+v", said, r)
 				}
 				plan, err := p.Driver().Plan(t.Context(), runtime.OpUp)
@@ -66,7 +67,7 @@ func TestWhatRunsAndIsOfNoUse(t *testing.T) {
 				if a := p.MustTurn("s1", "b"); a.Turn != 2 {
 					t.Errorf("after the up: %+v", a)
 				}
-				if o := p.Observe(); len(o.Stale) > 0 || o.Replicas[0].State != runtime.Ready {
+				if o := p.Observe(); len(o.Stale) > 0 || o.Replicas[0].State != runtime.Ready || o.Replicas[0].Stuck {
 					t.Errorf("after the up: %+v", o)
 				}
 				for service, now := range containersOf(t, p) {
@@ -79,6 +80,25 @@ func TestWhatRunsAndIsOfNoUse(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAgentThatHangs is told of with what helps; it may only be busy, so nothing is
+// replaced for it.
+func TestAgentThatHangs(t *testing.T) {
+	t.Parallel()
+	p, _ := onFake(t, dockertest.Options{})
+	p.Up()
+	pid := p.Replica().PID
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	r := p.Replica()
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if r.State != runtime.Starting || r.Stuck || !strings.Contains(r.Detail, "it does not answer") || !strings.Contains(r.Detail, "flisk restart bot") {
+		t.Errorf("it is told as %+v", r)
 	}
 }
 

@@ -19,6 +19,9 @@ var (
 	errNoSource  = errors.New("what shall be mounted is not there")
 )
 
+// errRuns says that a container runs that was stopped, for errors.Is.
+var errRuns = errors.New("it still runs")
+
 // refusal is an engine's error with its kind. It reads as the engine wrote it.
 type refusal struct {
 	kind error

@@ -28,7 +28,8 @@ func (d *Driver) Retire(ctx context.Context, ref runtime.Ref) (runtime.Change, e
 	case l.serving(c):
 		return change, fmt.Errorf("%s serves, and is not to be retired", ref)
 	case !c.runs():
-		return change, d.remove(context.WithoutCancel(ctx), l.e, c)
+		ctx = context.WithoutCancel(ctx)
+		return change, errors.Join(d.remove(ctx, l.e, c), d.settleNames(ctx))
 	}
 	change.Before = c.process()
 	how, err := d.halt(ctx, l.e, c)
@@ -51,7 +52,8 @@ func (d *Driver) Retire(ctx context.Context, ref runtime.Ref) (runtime.Change, e
 }
 
 // settleNames gives containers of agents the names of their places, as far as
-// those are free by now. Where another change goes on, that one does it.
+// those are free by now, and removes the image of what was retired. Where another
+// change goes on, that one does it.
 func (d *Driver) settleNames(ctx context.Context) error {
 	f, err := claim.File(d.place.lock)
 	if errors.Is(err, claim.ErrLocked) {
@@ -65,6 +67,7 @@ func (d *Driver) settleNames(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.dropUnnamed(ctx, l.e, l)
 	return d.nameAgents(ctx, l)
 }
 

@@ -2,8 +2,10 @@ package docker
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,9 +16,9 @@ import (
 
 // leaving is a project with two generations of its agent: one serves, and the
 // other has a turn and is left. The turn's answer comes later.
-func leaving(t *testing.T) (p *runtimetest.Project, old runtime.Ref, answer <-chan runtimetest.Answer) {
+func leaving(t *testing.T) (p *runtimetest.Project, fake *dockertest.Engine, old runtime.Ref, answer <-chan runtimetest.Answer) {
 	t.Helper()
-	p, _ = onFake(t, dockertest.Options{})
+	p, fake = onFake(t, dockertest.Options{})
 	p.Up()
 	end := make(chan runtimetest.Answer, 1)
 	go func() { end <- p.Turn("bot", "s1", "", "1s") }()
@@ -38,7 +40,7 @@ func leaving(t *testing.T) (p *runtimetest.Project, old runtime.Ref, answer <-ch
 	if err != nil || len(report.Left) != 1 || len(report.Replaced) > 0 {
 		t.Fatalf("up left %+v, %v", report, err)
 	}
-	return p, report.Left[0], end
+	return p, fake, report.Left[0], end
 }
 
 func mustAnswer(t *testing.T, answer <-chan runtimetest.Answer) {
@@ -65,7 +67,7 @@ func named(t *testing.T, p *runtimetest.Project) (names []string) {
 // gives that the name of its place.
 func TestRetire(t *testing.T) {
 	t.Parallel()
-	p, old, answer := leaving(t)
+	p, _, old, answer := leaving(t)
 	place := driverOf(p).replicaName(old)
 	if names := named(t, p); len(names) != 2 || names[0] != place || names[1] == place {
 		t.Errorf("beside each other are %q", names)
@@ -127,6 +129,138 @@ func TestRetire(t *testing.T) {
 	gone("with everything")
 }
 
+// TestKillBesideADrain: what finishes its turns is left to do so, and is gone then.
+func TestKillBesideADrain(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, p *runtimetest.Project) {
+		p.Up()
+		answer := p.InFlight("s1", "", 3*time.Second)
+		p.Code("c2")
+		d := driverOf(p)
+		d.o.Leave = true
+		report, err := d.Up(t.Context(), p.P)
+		if err != nil || len(report.Left) != 1 {
+			t.Fatalf("up left %+v, %v", report, err)
+		}
+		over := make(chan error, 1)
+		go func() {
+			_, err := driverOf(p).Retire(t.Context(), report.Left[0])
+			over <- err
+		}()
+		killed, err := p.Driver().Kill(t.Context(), "bot")
+		if err != nil || len(killed) != 1 {
+			t.Errorf("kill: %+v, %v", killed, err)
+		}
+		mustAnswer(t, answer)
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+		if names := named(t, p); len(names) != 1 {
+			t.Errorf("at last there are %q", names)
+		}
+		if a := p.MustTurn("s1", "b"); a.Code != "c2" {
+			t.Errorf("then answers %+v", a)
+		}
+	})
+}
+
+// TestRetireOfWhatIsStartedAgain, by hand: it is stopped again, and not left.
+func TestRetireOfWhatIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	for name, meddle := range map[string]func(p *runtimetest.Project, fake *dockertest.Engine, old runtime.Ref){
+		"before it is removed": func(_ *runtimetest.Project, fake *dockertest.Engine, _ runtime.Ref) {
+			fake.Fail(dockertest.Failure{Op: "ContainerRemove", Status: http.StatusConflict, Message: "You cannot remove a running container"})
+		},
+		"in its drain": func(p *runtimetest.Project, fake *dockertest.Engine, old runtime.Ref) {
+			runtimetest.Eventually(p.T, "the stop", func() bool {
+				return slices.ContainsFunc(fake.Ops(), func(op string) bool { return strings.HasPrefix(op, "ContainerStop") })
+			})
+			d := driverOf(p)
+			l, err := d.look(p.T.Context())
+			if err != nil {
+				p.T.Fatal(err)
+			}
+			c, ok := l.at(old)
+			if !ok {
+				p.T.Fatal("it has ended already")
+			}
+			_, _ = d.signalAndStart(p.T.Context(), l.e, c, syscall.SIGKILL) // it may be gone before it is started
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, fake, old, answer := leaving(t)
+			fake.ResetCalls()
+			over := make(chan error, 1)
+			go func() {
+				_, err := driverOf(p).Retire(t.Context(), old)
+				over <- err
+			}()
+			meddle(p, fake, old)
+			if err := <-over; err != nil {
+				t.Error(err)
+			}
+			<-answer // cut, where it was killed
+			if names := named(t, p); len(names) != 1 {
+				t.Errorf("at last there are %q", names)
+			}
+		})
+	}
+}
+
+// TestImagesGoWithWhatTheyWereFor: after ups whose old generations were retired, and
+// after a down of some that were not, each agent has the one image with its name.
+func TestImagesGoWithWhatTheyWereFor(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, p *runtimetest.Project) {
+		one := func(when string) {
+			t.Helper()
+			images, err := mustEngine(t, p).listImages(t.Context(), p.Setup.Stack.ID)
+			if err != nil || len(images) != 1 || !slices.Equal(images[0].RepoTags, []string{p.Setup.Stack.Image("bot")}) {
+				t.Errorf("%s there are %+v, %v", when, images, err)
+			}
+		}
+		p.Up()
+		change := func(code string) runtime.Ref {
+			t.Helper()
+			p.Code(code)
+			d := driverOf(p)
+			d.o.Leave = true
+			report, err := d.Up(t.Context(), p.P)
+			if err != nil || len(report.Left) != 1 {
+				t.Fatalf("up left %+v, %v", report, err)
+			}
+			return report.Left[0]
+		}
+		if _, err := p.Driver().Retire(t.Context(), change("c2")); err != nil {
+			t.Fatal(err)
+		}
+		one("after a retirement")
+
+		ended := change("c3")
+		l, err := driverOf(p).look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, _ := l.at(ended)
+		if _, err := l.e.stopContainer(t.Context(), c.ID, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Driver().Retire(t.Context(), ended); err != nil {
+			t.Fatal(err)
+		}
+		one("after one of what had ended")
+
+		change("c4")
+		p.Down()
+		one("after the down")
+		if _, err := driverOf(p).RemoveVolume(t.Context(), p.P); err != nil {
+			t.Fatal(err)
+		}
+		one("without the volume")
+	})
+}
+
 // TestDrainingIsSeen: one that was replaced and has a turn drains, and is neither
 // starting nor failing.
 func TestDrainingIsSeen(t *testing.T) {
@@ -184,7 +318,7 @@ func TestRetireBesideOtherChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, old, answer := leaving(t)
+			p, _, old, answer := leaving(t)
 			place := driverOf(p).replicaName(old)
 			d := driverOf(p)
 			var all sync.WaitGroup

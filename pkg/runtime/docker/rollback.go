@@ -128,7 +128,11 @@ func (a *apply) restoreRoutes(ctx context.Context, gateway seen) error {
 	if before == nil || !a.course.look.ownRoutes() {
 		return nil
 	}
-	return a.route(ctx, *before, gateway.address())
+	err := a.route(ctx, *before, gateway.address())
+	if errors.Is(err, errNoGateway) { // that is why there is a way back; who makes another goes by these
+		return nil
+	}
+	return err
 }
 
 // restoreImages gives names back, and removes the images of this plan that had taken

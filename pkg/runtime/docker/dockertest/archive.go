@@ -105,8 +105,13 @@ func pack(out io.Writer, host, name string) error {
 	return w.Close()
 }
 
+// archivePut unpacks into a container that does not run. What writes into one that
+// does changes code under an agent's feet: that fails the test, whoever did it.
 func (e *Engine) archivePut(w http.ResponseWriter, r *http.Request) error {
 	inside := r.URL.Query().Get("path")
+	if err := e.refuseRunning(r.PathValue("id"), inside); err != nil {
+		return err
+	}
 	host, readOnly, err := e.within(r.PathValue("id"), inside)
 	if err != nil {
 		return err
@@ -122,4 +127,15 @@ func (e *Engine) archivePut(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusOK)
 	return nil
+}
+
+func (e *Engine) refuseRunning(ref, inside string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c, err := e.find(ref)
+	if err != nil || c.play == nil && !c.restarting {
+		return err
+	}
+	e.t.Errorf("dockertest: %q in the container %s, which runs, was to be written", inside, c.name)
+	return notPlayed("writing into a container that runs")
 }

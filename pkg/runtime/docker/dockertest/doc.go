@@ -25,5 +25,6 @@
 //
 // Everything else is answered with 501 and the test sees it in [Engine.Calls]:
 // other events, prunes, commits, attach, resize, the classic builder's language,
-// swarm. Nothing is invented to look like success.
+// swarm. Nothing is invented to look like success. A write into a container that
+// runs also fails the test: flisk replaces containers, and changes none.
 package dockertest

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -168,6 +169,42 @@ func TestWhatIsNotPlayedIsRefused(t *testing.T) {
 	}
 	if e.Calls()[1].Status != http.StatusNotImplemented {
 		t.Errorf("the calls are %+v", e.Calls())
+	}
+}
+
+// complaints is a test that is told of errors, and does not fail.
+type complaints struct {
+	testing.TB
+	told atomic.Int32
+}
+
+func (c *complaints) Errorf(string, ...any) { c.told.Add(1) }
+
+// TestNothingIsWrittenIntoWhatRuns: whoever tries has failed its test.
+func TestNothingIsWrittenIntoWhatRuns(t *testing.T) {
+	t.Parallel()
+	told := &complaints{TB: t}
+	e := Start(told, Options{Images: []Image{{Ref: "redis:7"}}})
+	c := connect(t, e)
+	made, err := c.ContainerCreate(t.Context(), &api.Config{Image: "redis:7"}, &api.HostConfig{Binds: []string{t.TempDir() + ":/data"}}, nil, nil, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func() error {
+		var archive bytes.Buffer
+		if err := tar.NewWriter(&archive).Close(); err != nil {
+			t.Fatal(err)
+		}
+		return c.CopyToContainer(t.Context(), made.ID, "/data", &archive, api.CopyToContainerOptions{})
+	}
+	if err := put(); err != nil || told.told.Load() > 0 {
+		t.Errorf("before it runs: %v", err)
+	}
+	if err := c.ContainerStart(t.Context(), made.ID, api.StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(); !errdefs.IsNotImplemented(err) || told.told.Load() != 1 {
+		t.Errorf("while it runs: %v, and the test was told of %d errors", err, told.told.Load())
 	}
 }
 

@@ -25,11 +25,19 @@ func readTar(r io.Reader) (map[string][]byte, error) {
 			return nil, err
 		}
 		if h.Typeflag == tar.TypeReg {
-			if files[path.Clean(h.Name)], err = io.ReadAll(reader); err != nil {
+			if files[path.Clean(h.Name)], err = whole(reader, h.Size); err != nil {
 				return nil, err
 			}
 		}
 	}
+}
+
+// whole reads a file of which the size is known. A buffer that grows is copied again
+// and again, and the race detector looks at every byte of a program each time.
+func whole(r io.Reader, size int64) ([]byte, error) {
+	content := make([]byte, size)
+	_, err := io.ReadFull(r, content)
+	return content, err
 }
 
 // unpack writes directories and regular files of a tar stream below dir.
@@ -54,7 +62,7 @@ func unpack(r io.Reader, dir string) error {
 			err = root.MkdirAll(name, mode|0o700)
 		case tar.TypeReg:
 			if err = root.MkdirAll(filepath.Dir(name), 0o755); err == nil {
-				err = writeFile(root, name, reader, mode)
+				err = writeFile(root, name, reader, h.Size, mode)
 			}
 		default:
 			err = errors.New("dockertest unpacks files and directories only")
@@ -74,8 +82,8 @@ func writeProgram(name string, program []byte) error {
 
 // writeFile writes what may be a program. No process is started meanwhile: it
 // would hold the file open for writing, and the program could not be started.
-func writeFile(root *os.Root, name string, r io.Reader, mode fs.FileMode) error {
-	content, err := io.ReadAll(r)
+func writeFile(root *os.Root, name string, r io.Reader, size int64, mode fs.FileMode) error {
+	content, err := whole(r, size)
 	if err != nil {
 		return err
 	}
