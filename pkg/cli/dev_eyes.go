@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"path"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,6 +65,10 @@ func (e *eyes) read(ctx context.Context) (dev.Change, error) {
 func changeOf(files []source.Change) (c dev.Change) {
 	for _, f := range files {
 		c.Paths = append(c.Paths, f.Path)
+		c.Agents = append(c.Agents, f.Agents...)
+		if byHand(f) {
+			c.ByHand = append(c.ByHand, f.Path)
+		}
 		switch f.Op {
 		case source.Added:
 			c.New = append(c.New, f.Path)
@@ -70,7 +76,19 @@ func changeOf(files []source.Change) (c dev.Change) {
 			c.Removed = append(c.Removed, f.Path)
 		}
 	}
+	slices.Sort(c.Agents)
+	c.Agents = slices.Compact(c.Agents)
 	return c
+}
+
+// byHand reports whether a file is one that people write, and agents do not: a
+// setting, or what the go command reads.
+func byHand(f source.Change) bool {
+	switch path.Base(f.Path) {
+	case "go.mod", "go.sum", "go.work", "go.work.sum":
+		return true
+	}
+	return f.Kind != source.Code || path.Ext(f.Path) == ".go"
 }
 
 // turn watches what a changed flisk.yaml says.
@@ -134,9 +152,9 @@ func (e *eyes) fresh() bool {
 }
 
 // next implements dev.Options.
-func (e *eyes) next(ctx context.Context) (dev.Change, error) {
-	for {
-		c, err := e.watcher.Next(ctx, e.seen)
+func (e *eyes) next(ctx context.Context, but func(path string) bool) (dev.Change, error) {
+	for base := e.seen; ; {
+		c, err := e.watcher.Next(ctx, base)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, watch.ErrClosed):
 			return dev.Change{}, err
@@ -144,7 +162,12 @@ func (e *eyes) next(ctx context.Context) (dev.Change, error) {
 			e.warn(err)
 			continue
 		}
-		change := changeOf(c.Files)
+		files := source.Diff(e.seen, c.Tree)
+		if but != nil && !slices.ContainsFunc(files, func(f source.Change) bool { return !but(f.Path) }) {
+			base = c.Tree
+			continue
+		}
+		change := changeOf(files)
 		change.First, change.Told = c.First, time.Now()
 		return change, nil
 	}

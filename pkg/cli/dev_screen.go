@@ -60,7 +60,7 @@ func (s *devScreen) count() {
 		}
 		s.mu.Lock()
 		for _, r := range s.rows {
-			if r.phase != "" {
+			if r.phase != "" || r.paused != "" {
 				s.paint()
 				break
 			}

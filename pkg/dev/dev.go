@@ -18,6 +18,8 @@ type Change struct {
 	Paths   []string  // relative to the project, sorted; nil for what nobody saved: the start, or something that went away
 	New     []string  // of these: what was not there before
 	Removed []string  // of these: what is not there any more
+	ByHand  []string  // of these: what people write and agents do not, such as Go files and settings
+	Agents  []string  // whose code it changes, sorted
 	First   time.Time // when the first of it was seen
 	Told    time.Time // when it had come to rest
 }
@@ -48,8 +50,9 @@ type Options struct {
 	Load func(ctx context.Context, told Told, attached bool) (Stack, error)
 
 	// Next waits until the files differ from those that the last Load read, also
-	// from a Load that failed. Its error ends the loop, unless ctx has ended.
-	Next func(ctx context.Context) (Change, error)
+	// from a Load that failed: in one that but does not name, where it is not nil.
+	// Its error ends the loop, unless ctx has ended.
+	Next func(ctx context.Context, but func(path string) bool) (Change, error)
 
 	// Tell is told what happens, one event at a time.
 	Tell func(Event)

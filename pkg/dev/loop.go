@@ -18,6 +18,7 @@ type loop struct {
 	o     Options
 	sight *sight // since the last Load
 	quiet restless
+	held  held
 	drain *drains // may be used at once
 	drops int     // in a row
 
@@ -53,6 +54,8 @@ func (l *loop) run(ctx context.Context) error {
 			if err = l.sight.err; err == nil {
 				err = l.saved(ctx, l.sight.change, tick.C)
 			}
+		case <-l.held.over:
+			err = l.saved(ctx, l.held.change, tick.C)
 		case <-l.again.due():
 			err = l.reload(ctx, Change{})
 		case <-l.o.Look:
@@ -82,23 +85,10 @@ func (l *loop) saved(ctx context.Context, c Change, tick <-chan time.Time) error
 			return l.look(ctx)
 		}
 	}
-	l.waits = false
-	paused := l.quiet.off != nil
-	if l.quiet.reload(c.Paths, c.First.Before(l.ended)) {
-		return l.reload(ctx, c)
+	if l.held.over == nil && l.hold(ctx, c, c.First.Sub(l.ended)) {
+		return nil
 	}
-	if !paused {
-		l.tell(Event{Kind: Paused, Reload: l.reloads, Paths: l.quiet.off})
-	}
-	// From now on a change is told from what is there, and not from what runs.
-	_, err := l.load(ctx, func(runtime.Event) {})
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err != nil {
-		l.tell(Event{Kind: Failed, Reload: l.reloads, Err: err})
-	}
-	return nil
+	return l.reload(ctx, c)
 }
 
 // load reads the project anew, and looks out for what changes from then on.
@@ -107,7 +97,7 @@ func (l *loop) load(ctx context.Context, told Told) (Stack, error) {
 		l.sight.end()
 	}
 	stack, err := l.o.Load(ctx, told, l.running.Driver != nil)
-	l.sight = lookOut(context.WithoutCancel(ctx), l.o.Next)
+	l.lookOut(ctx, nil)
 	if err != nil {
 		return stack, err
 	}
@@ -116,6 +106,15 @@ func (l *loop) load(ctx context.Context, told Told) (Stack, error) {
 	}
 	l.stack = stack
 	return stack, nil
+}
+
+// lookOut begins to look out for changes of files, but for those that do not matter
+// now.
+func (l *loop) lookOut(ctx context.Context, but func(path string) bool) {
+	if l.sight != nil {
+		l.sight.end()
+	}
+	l.sight = lookOut(context.WithoutCancel(ctx), func(ctx context.Context) (Change, error) { return l.o.Next(ctx, but) })
 }
 
 // end stops what the loop brought up, unless it is to stay. err is why the loop
@@ -208,6 +207,14 @@ func (l *loop) reload(ctx context.Context, c Change) error {
 		}
 	}
 	r := &reload{loop: l, n: l.reloads, change: c}
+	if l.held.over == nil { // else it follows the reload before all the same
+		r.after = max(time.Since(l.ended), 0)
+		if !c.First.IsZero() {
+			r.after = c.First.Sub(l.ended)
+		}
+	}
+	l.waits = false
+	l.held = held{} // it is in what is read now
 	report, err := r.do(ctx)
 	l.ended = time.Now()
 	if !errors.Is(err, errNewer) {
@@ -220,7 +227,7 @@ func (l *loop) reload(ctx context.Context, c Change) error {
 			l.reloads++
 		}
 		r.concluded(ctx, report)
-		if report.Unsettled || !r.stack.Fresh() {
+		if (report.Unsettled || !r.stack.Fresh()) && !l.hold(ctx, r.stack.Change, 0) {
 			l.again.soon()
 		}
 		return nil
@@ -275,6 +282,7 @@ type reload struct {
 	*loop
 	n      int
 	change Change
+	after  time.Duration // that the change came after the reload before
 	spans  Spans
 	agents []string       // that get new processes
 	failed runtime.Action // "" when no step did
@@ -307,7 +315,11 @@ func (r *reload) do(ctx context.Context) (runtime.Report, error) {
 		return runtime.Report{}, err
 	}
 	if now := stack.Change; r.change.Paths != nil && now.Paths != nil { // with what was saved since it was told
-		r.change.Paths, r.change.New, r.change.Removed = now.Paths, now.New, now.Removed
+		now.First, now.Told = r.change.First, r.change.Told
+		r.change = now
+	}
+	if len(stack.Change.Paths) > 0 {
+		r.quiet.count(stack.Change, r.after)
 	}
 	newer := r.sight.arrived
 	watch.Go(func() { r.yield(ctx, waits, newer, cancel) })

@@ -468,39 +468,11 @@ func TestTheWatcherFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		broken := errors.New("the directory is gone")
-		r.o.Next = func(context.Context) (Change, error) { return Change{}, broken }
+		r.o.Next = func(context.Context, func(string) bool) (Change, error) { return Change{}, broken }
 		r.start()
 		if err := <-r.over; !errors.Is(err, broken) || r.downs != 1 {
 			t.Errorf("the loop ended with %v after %d downs", err, r.downs)
 		}
-	})
-}
-
-func TestC06_TheStackWritesAFileOfTheProject(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		works := r.up
-		r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
-			if n > 0 && n < 100 {
-				r.change(time.Now(), "state.json")
-			}
-			return works(ctx, n, told)
-		}
-		r.start()
-		r.pass(time.Second)
-		r.save(time.Minute, "agent.go")
-		if r.ups > 1+1+tooMany {
-			t.Errorf("%d ups", r.ups)
-		}
-		if got := r.last(Paused).Paths; !slices.Equal(got, []string{"state.json"}) {
-			t.Errorf("paused for %q", got)
-		}
-		before := r.count()
-		r.save(time.Minute, "other.txt") // somebody works on
-		if r.count() <= before {
-			t.Error("a save of another file reloads nothing any more")
-		}
-		r.stop()
 	})
 }
 

@@ -265,10 +265,12 @@ func TestTheLastEvent(t *testing.T) {
 		outcome Outcome
 		url     string
 	}{
-		"Ctrl-C":     {func(*rig) {}, func(r *rig) { r.cancel() }, Ended, ""},
-		"--keep":     {func(r *rig) { r.o.Keep = true }, func(r *rig) { r.cancel() }, LeftRunning, "http://127.0.0.1:4000"},
-		"a down":     {func(*rig) {}, func(r *rig) { r.sees(func() (runtime.Observed, error) { return runtime.Observed{}, nil }) }, Elsewhere, ""},
-		"no watcher": {func(r *rig) { r.o.Next = func(context.Context) (Change, error) { return Change{}, broken } }, func(*rig) {}, Broke, ""},
+		"Ctrl-C": {func(*rig) {}, func(r *rig) { r.cancel() }, Ended, ""},
+		"--keep": {func(r *rig) { r.o.Keep = true }, func(r *rig) { r.cancel() }, LeftRunning, "http://127.0.0.1:4000"},
+		"a down": {func(*rig) {}, func(r *rig) { r.sees(func() (runtime.Observed, error) { return runtime.Observed{}, nil }) }, Elsewhere, ""},
+		"no watcher": {func(r *rig) {
+			r.o.Next = func(context.Context, func(string) bool) (Change, error) { return Change{}, broken }
+		}, func(*rig) {}, Broke, ""},
 		"no start": {func(r *rig) {
 			r.up = func(context.Context, int, Told) (runtime.Report, error) {
 				return runtime.Report{}, fault.New(fault.Environment, "", "no engine")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +25,7 @@ type rig struct {
 
 	mu       sync.Mutex
 	dirty    Change        // what differs from what the last Load read
-	news     chan struct{} // closed, and replaced, at a save
+	saved    chan struct{} // closed, and replaced, at a save
 	fresh    bool
 	closed   int
 	attached []bool
@@ -46,7 +47,7 @@ type rig struct {
 
 // newRig is a rig on which everything works, at once.
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, news: make(chan struct{}), fresh: true, over: make(chan error, 1)}
+	r := &rig{t: t, saved: make(chan struct{}), fresh: true, over: make(chan error, 1)}
 	r.up = func(_ context.Context, n int, told Told) (runtime.Report, error) {
 		r.play(told, 10*time.Millisecond)
 		return runtime.Report{Changed: true}, nil
@@ -68,21 +69,21 @@ func newRig(t *testing.T) *rig {
 				}
 			}
 			r.told = told
-			return Stack{Driver: r, Agents: map[string]int{"bot": 1}, Change: Change{Paths: paths}, Fresh: r.isFresh, Close: r.close}, nil
+			return Stack{Driver: r, Agents: map[string]int{"bot": 1}, Change: changeOf(paths), Fresh: r.isFresh, Close: r.close}, nil
 		},
-		Next: func(ctx context.Context) (Change, error) {
+		Next: func(ctx context.Context, but func(string) bool) (Change, error) {
 			for {
 				r.mu.Lock()
-				c, news := r.dirty, r.news
+				c, saved := changeOf(r.dirty.Paths), r.saved
+				c.First, c.Told = r.dirty.First, time.Now()
 				r.mu.Unlock()
-				if c.Paths != nil {
-					c.Told = time.Now()
+				if slices.ContainsFunc(c.Paths, func(path string) bool { return but == nil || !but(path) }) {
 					return c, nil
 				}
 				select {
 				case <-ctx.Done():
 					return Change{}, context.Cause(ctx)
-				case <-news:
+				case <-saved:
 				}
 			}
 		},
@@ -94,6 +95,11 @@ func newRig(t *testing.T) *rig {
 		Progress: silent{}, Reloads: silent{},
 	}
 	return r
+}
+
+// changeOf is a change of these, of which people write the Go files.
+func changeOf(paths []string) Change {
+	return Change{Paths: paths, ByHand: slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return path.Ext(p) != ".go" })}
 }
 
 // plan is a reload's as it is when code changed.
@@ -163,8 +169,8 @@ func (r *rig) change(first time.Time, paths ...string) {
 	r.dirty.Paths = append(slices.Clone(r.dirty.Paths), paths...)
 	slices.Sort(r.dirty.Paths)
 	r.dirty.Paths = slices.Compact(r.dirty.Paths)
-	close(r.news)
-	r.news = make(chan struct{})
+	close(r.saved)
+	r.saved = make(chan struct{})
 }
 
 func (r *rig) isFresh() bool {
@@ -195,6 +201,18 @@ func (r *rig) kinds() string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// news is how often something was told that was not known.
+func (r *rig) news(kind Kind) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.Kind == kind && !e.Known {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *rig) expect(want string) {
