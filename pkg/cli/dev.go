@@ -145,25 +145,8 @@ type devRun struct {
 
 // load implements dev.Options.
 func (d *devRun) load(ctx context.Context, told dev.Told, attached bool) (dev.Stack, error) {
-	change, err := d.eyes.read(ctx)
+	p, change, err := d.eyes.read(ctx, d.settings)
 	if err != nil {
-		return dev.Stack{}, err
-	}
-	p, warnings, err := project.Load(d.app.dir())
-	if err != nil {
-		return dev.Stack{}, err
-	}
-	if p.ID != d.id {
-		return dev.Stack{}, fault.New(fault.Usage, fmt.Sprintf("put id: %s back; or end this, and begin anew under the other id", d.id),
-			"the id in %s is another one now, which makes it another project", project.FileName)
-	}
-	for _, w := range warnings {
-		d.screen.warn(errors.New(w.String()))
-	}
-	if unused := overrideUnused(p, d.choice.on); unused != "" {
-		d.screen.warn(errors.New(unused))
-	}
-	if err := d.eyes.turn(ctx, p); err != nil {
 		return dev.Stack{}, err
 	}
 	if _, err := regenerate(p, console.Silent()); err != nil {
@@ -193,6 +176,25 @@ func (d *devRun) load(ctx context.Context, told dev.Told, attached bool) (dev.St
 		d.logs.follow(driver, d.log)
 	}
 	return s, nil
+}
+
+// settings loads the project, and tells what is odd of it.
+func (d *devRun) settings() (*project.Project, error) {
+	p, warnings, err := project.Load(d.app.dir())
+	if err != nil {
+		return nil, err
+	}
+	if p.ID != d.id {
+		return nil, fault.New(fault.Usage, fmt.Sprintf("put id: %s back; or end this, and begin anew under the other id", d.id),
+			"the id in %s is another one now, which makes it another project", project.FileName)
+	}
+	for _, w := range warnings {
+		d.screen.warn(errors.New(w.String()))
+	}
+	if unused := overrideUnused(p, d.choice.on); unused != "" {
+		d.screen.warn(errors.New(unused))
+	}
+	return p, nil
 }
 
 // lookPause is how often a line of a log is a reason to look, at most.

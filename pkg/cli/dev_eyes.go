@@ -3,12 +3,15 @@ package cli
 import (
 	"context"
 	"errors"
+	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/dev"
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/source"
 	"github.com/flisk-go/flisk/pkg/watch"
@@ -20,21 +23,32 @@ type eyes struct {
 	poll bool
 	warn func(error)
 
+	project *project.Project // that the watcher goes by
 	watcher *watch.Watcher
 	seen    *source.Tree // what the last reload read
-	anew    bool         // flisk.yaml changed since the watcher was made
 	lone    lone
 
 	mu      sync.Mutex
 	planned map[string]*source.Tree // by agent: what the driver was told of last
 }
 
-func (e *eyes) open(ctx context.Context, p *project.Project) (err error) {
-	if e.watcher, err = watch.New(ctx, watch.Options{Project: p, Poll: e.poll, Warn: e.warn}); err != nil {
+// open watches a project; in place of what was watched before, which goes on when
+// that fails.
+func (e *eyes) open(ctx context.Context, p *project.Project) error {
+	watcher, err := watch.New(ctx, watch.Options{Project: p, Poll: e.poll, Warn: e.warn})
+	if err != nil {
 		return err
 	}
-	e.seen, err = e.watcher.Tree(ctx)
-	return err
+	tree, err := watcher.Tree(ctx)
+	if err != nil {
+		return errors.Join(err, watcher.Close())
+	}
+	before := e.watcher
+	e.project, e.watcher, e.seen = p, watcher, tree
+	if before != nil {
+		return before.Close()
+	}
+	return nil
 }
 
 func (e *eyes) close() error {
@@ -44,26 +58,48 @@ func (e *eyes) close() error {
 	return e.watcher.Close()
 }
 
-// read reads the files, and returns what differs from the reading before.
-func (e *eyes) read(ctx context.Context) (dev.Change, error) {
-	tree, err := e.watcher.Tree(ctx)
-	if err != nil {
-		return dev.Change{}, err
+// maxLoads bounds how often settings are loaded again that are saved meanwhile.
+const maxLoads = 5
+
+// read loads the project, and reads the files that count by it. It returns both as
+// they were at one moment, and what of the files differs from the reading before.
+func (e *eyes) read(ctx context.Context, load func() (*project.Project, error)) (p *project.Project, c dev.Change, err error) {
+	var files []source.Change
+	for range maxLoads {
+		tree, err := e.watcher.Tree(ctx)
+		if err != nil {
+			return nil, dev.Change{}, err
+		}
+		files = append(files, source.Diff(e.seen, tree)...)
+		e.seen = tree
+		if p, err = load(); err != nil {
+			return nil, dev.Change{}, err
+		}
+		if reflect.DeepEqual(p, e.project) {
+			if name := e.lone.saved(files); name != "" {
+				e.warn(writtenByAgent(name))
+			}
+			return p, changeOf(files), nil
+		}
+		if err := e.open(ctx, p); err != nil {
+			return nil, dev.Change{}, err
+		}
+		// What only one of the two knows has not changed, but counts from now on, or no
+		// more. What load read of the settings may be older than the new watcher's first
+		// reading, which is why it has to load again.
+		files = append(files, slices.DeleteFunc(source.Diff(tree, e.seen), func(f source.Change) bool { return f.Op != source.Modified })...)
 	}
-	files := source.Diff(e.seen, tree)
-	for _, c := range files {
-		e.anew = e.anew || c.Kind == source.Settings
-	}
-	if name := e.lone.saved(files); name != "" {
-		e.warn(writtenByAgent(name))
-	}
-	e.seen = tree
-	return changeOf(files), nil
+	return nil, dev.Change{}, fault.New(fault.Environment, "what writes them has to rest for a moment", "the project's settings change faster than they can be read")
 }
 
 // changeOf sorts files by what became of them.
 func changeOf(files []source.Change) (c dev.Change) {
+	last := map[string]source.Change{} // of what was read more than once
 	for _, f := range files {
+		last[f.Path] = f
+	}
+	for _, name := range slices.Sorted(maps.Keys(last)) {
+		f := last[name]
 		c.Paths = append(c.Paths, f.Path)
 		c.Agents = append(c.Agents, f.Agents...)
 		if byHand(f) {
@@ -89,18 +125,6 @@ func byHand(f source.Change) bool {
 		return true
 	}
 	return f.Kind != source.Code || path.Ext(f.Path) == ".go"
-}
-
-// turn watches what a changed flisk.yaml says.
-func (e *eyes) turn(ctx context.Context, p *project.Project) error {
-	if !e.anew {
-		return nil
-	}
-	if err := e.watcher.Close(); err != nil {
-		return err
-	}
-	e.anew = false
-	return e.open(ctx, p)
 }
 
 // forDriver is how a driver asks for the source: at first it is told what was read,

@@ -2,13 +2,17 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/dev"
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 )
 
@@ -17,16 +21,18 @@ type sighted struct {
 	*testing.T
 	*eyes
 	dir string
-	p   *project.Project
 }
 
 func openEyes(t *testing.T) *sighted {
 	t.Helper()
 	s := &sighted{T: t, dir: projectDir(t, false)}
 	s.save("turn.go", "package main\n")
-	s.load()
 	s.eyes = &eyes{warn: func(err error) { t.Log(err) }}
-	if err := s.open(t.Context(), s.p); err != nil {
+	p, err := s.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.open(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -58,13 +64,9 @@ func (s *sighted) more(text string) {
 	s.save(project.FileName, string(content)+text)
 }
 
-func (s *sighted) load() {
-	s.Helper()
+func (s *sighted) load() (*project.Project, error) {
 	p, _, err := project.Load(s.dir)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.p = p
+	return p, err
 }
 
 // told is what next says, within a time that is long enough for it.
@@ -129,5 +131,155 @@ func TestEyesWaitForAnotherFile(t *testing.T) {
 	}
 	if c := s.told(nil); !slices.Equal(c.Paths, []string{"state.json", "turn.go"}) {
 		t.Errorf("then told %q", c.Paths)
+	}
+}
+
+// TestEyesWithoutANewWatcher: when a changed flisk.yaml needs a watcher that cannot
+// be made, the one before goes on, and the next reading tries again.
+func TestEyesWithoutANewWatcher(t *testing.T) {
+	t.Parallel()
+	s := openEyes(t)
+	s.more("verify: {env: {A: b}}\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	_, _, err := s.read(ctx, func() (*project.Project, error) {
+		cancel() // Ctrl-C
+		return s.load()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("read: %v", err)
+	}
+	s.save("turn.go", "package main // 2\n")
+	if c := s.told(nil); !slices.Equal(c.Paths, []string{"turn.go"}) {
+		t.Errorf("told %q", c.Paths)
+	}
+	p, c, err := s.read(t.Context(), s.load)
+	if err != nil || p.Verify.Env["A"] != "b" || !reflect.DeepEqual(s.project, p) || !slices.Equal(c.Paths, []string{"turn.go"}) {
+		t.Errorf("the next reading: %+v, %+v, %v", p, c, err)
+	}
+}
+
+// TestEyesSeeASecondSaveOfSettings: flisk.yaml is saved again after it was loaded,
+// before the new watcher has read the files.
+func TestEyesSeeASecondSaveOfSettings(t *testing.T) {
+	t.Parallel()
+	s := openEyes(t)
+	s.more("verify: {env: {A: one}}\n")
+	again := false
+	p, c, err := s.read(t.Context(), func() (*project.Project, error) {
+		p, err := s.load()
+		if !again {
+			again = true
+			content, err := os.ReadFile(filepath.Join(s.dir, project.FileName))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.save(project.FileName, strings.Replace(string(content), "one", "two", 1))
+		}
+		return p, err
+	})
+	if err != nil || p.Verify.Env["A"] != "two" || !slices.Equal(c.Paths, []string{"flisk.yaml"}) {
+		t.Errorf("%+v, %+v, %v", p, c, err)
+	}
+	s.save("turn.go", "package main // 2\n")
+	if c := s.told(nil); !slices.Equal(c.Paths, []string{"turn.go"}) {
+		t.Errorf("then told %q", c.Paths)
+	}
+}
+
+// TestEyesOpenedTooLate: flisk.yaml is saved between the first load and the first
+// reading.
+func TestEyesOpenedTooLate(t *testing.T) {
+	t.Parallel()
+	s := openEyes(t)
+	before, err := s.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.more("verify: {env: {A: b}}\n")
+	if err := s.open(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := s.read(t.Context(), s.load)
+	if err != nil || p.Verify.Env["A"] != "b" || !reflect.DeepEqual(s.project, p) {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// TestEyesOnSettingsThatNeverRest give up.
+func TestEyesOnSettingsThatNeverRest(t *testing.T) {
+	t.Parallel()
+	s := openEyes(t)
+	n := 0
+	_, _, err := s.read(t.Context(), func() (*project.Project, error) {
+		p, err := s.load()
+		if n++; err == nil {
+			p.Verify.Inputs = []string{strings.Repeat("x", n)}
+		}
+		return p, err
+	})
+	if fault.KindOf(err) != fault.Environment || n != maxLoads {
+		t.Errorf("%v after %d loads", err, n)
+	}
+}
+
+// TestC07_EyesOnWhatGoesBackAndForth: a compiler may have read what was there in
+// between.
+func TestC07_EyesOnWhatGoesBackAndForth(t *testing.T) {
+	t.Parallel()
+	s := openEyes(t)
+	hash, still := s.forDriver(t.Context())
+	code, err := hash("bot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rested := func(want bool) {
+		t.Helper()
+		if ok, err := still("bot", code); err != nil || ok != want {
+			t.Errorf("still: %v, %v", ok, err)
+		}
+	}
+	rested(true)
+	s.save("turn.go", "package main // 2\n")
+	rested(false)
+	s.save("turn.go", "package main\n")
+	rested(false)
+	if !s.fresh() {
+		t.Error("what the driver was told is not what was read")
+	}
+	if again, err := hash("bot"); err != nil || again != code { // it plans anew
+		t.Errorf("planned anew: %s and %s, %v", code, again, err)
+	}
+	rested(true)
+	if !s.fresh() {
+		t.Error("the same content is not what was read")
+	}
+}
+
+// TestC07_EyesOnWhatWasPlannedLater: what the driver planned anew for is not what
+// the reload was told for.
+func TestC07_EyesOnWhatWasPlannedLater(t *testing.T) {
+	t.Parallel()
+	s := openEyes(t)
+	hash, still := s.forDriver(t.Context())
+	code, err := hash("bot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.save("turn.go", "package main // 2\n")
+	later, err := hash("bot")
+	if err != nil || later == code {
+		t.Fatalf("planned anew: %s and %s, %v", code, later, err)
+	}
+	if s.fresh() {
+		t.Error("it is not what was read")
+	}
+	if ok, err := still("bot", later); err != nil || !ok {
+		t.Errorf("still: %v, %v", ok, err)
+	}
+	if _, _, err := s.read(t.Context(), s.load); err != nil {
+		t.Fatal(err)
+	}
+	if !s.fresh() {
+		t.Error("it is what was read then")
 	}
 }
