@@ -101,6 +101,8 @@ func (d *devRun) run(ctx context.Context, force <-chan struct{}) error {
 // ending is what the first signal comes to, for people.
 func (d *devRun) ending() (label, text string) {
 	switch {
+	case !d.screen.serving():
+		return "ending", "what was being started is taken back"
 	case !d.o.keep:
 		return "stopping", "turns in flight are finished first; Ctrl-C again kills them"
 	case d.screen.draining():
@@ -280,8 +282,14 @@ func (d *devRun) bye(e dev.Event) {
 	case dev.Ended:
 		d.screen.fields(console.Field{Label: "stopped", Value: console.Cell{Text: d.app.ofInstance(d.name), Style: console.Strong}},
 			console.Field{Label: "kept", Value: console.Cell{Text: "every conversation"}})
+	case dev.NotStarted:
+		d.screen.fields(console.Field{Label: "ended", Value: console.Cell{Text: "nothing of " + d.app.ofInstance(d.name) + " was started"}})
 	case dev.LeftRunning:
-		d.screen.fields(console.Field{Label: "left running", Value: console.Cell{Text: e.Report.URL, Style: console.Accent}},
+		label := "left running"
+		if d.url == "" {
+			label = "still runs" // from before
+		}
+		d.screen.fields(console.Field{Label: label, Value: console.Cell{Text: e.Report.URL, Style: console.Accent}},
 			console.Field{Label: "stop it", Value: console.Cell{Text: d.app.command("down"), Style: console.Accent}})
 	}
 }

@@ -176,9 +176,13 @@ func (e *eyes) fresh() bool {
 }
 
 // next implements dev.Options.
-func (e *eyes) next(ctx context.Context, but func(path string) bool) (dev.Change, error) {
+func (e *eyes) next(ctx context.Context, until dev.Until) (dev.Change, error) {
+	wait, diff := e.watcher.Next, source.Diff
+	if until.Touched {
+		wait, diff = e.watcher.NextTouch, source.Touched
+	}
 	for base := e.seen; ; {
-		c, err := e.watcher.Next(ctx, base)
+		c, err := wait(ctx, base)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, watch.ErrClosed):
 			return dev.Change{}, err
@@ -186,8 +190,8 @@ func (e *eyes) next(ctx context.Context, but func(path string) bool) (dev.Change
 			e.warn(err)
 			continue
 		}
-		files := source.Diff(e.seen, c.Tree)
-		if but != nil && !slices.ContainsFunc(files, func(f source.Change) bool { return !but(f.Path) }) {
+		files := diff(e.seen, c.Tree)
+		if until.But != nil && !slices.ContainsFunc(files, func(f source.Change) bool { return !until.But(f.Path) }) {
 			base = c.Tree
 			continue
 		}

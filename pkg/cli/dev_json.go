@@ -30,7 +30,7 @@ type DevJSON struct {
 	Replica  *DevReplicaJSON `json:"replica,omitempty"`   // that is failing, or ready again
 	URL      string          `json:"url,omitempty"`       // base URL of the gateway
 	Moving   bool            `json:"unsettled,omitempty"` // somebody saved all the time: what runs is some of it, and another reload follows
-	Outcome  string          `json:"outcome,omitempty"`   // of the last event: ended, killed, left-running, elsewhere or failed
+	Outcome  string          `json:"outcome,omitempty"`   // of the last event: ended, killed, left-running, not-started, elsewhere or failed
 	Error    *ErrorBody      `json:"error,omitempty"`
 	Log      *DevLogJSON     `json:"log,omitempty"`
 }

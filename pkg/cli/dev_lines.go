@@ -54,11 +54,17 @@ func devLines(e dev.Event, mended, known bool) []said {
 	case dev.Reloaded:
 		return reloadedLines(e, mended)
 	case dev.Unchanged:
-		if mended {
+		switch {
+		case len(e.Paths) == 0: // an attempt that nobody saved anything for
+			return good("mended; what runs is what is on disk")
+		case mended:
 			return good("%s: mended; what runs is what is on disk", savedWords(e))
 		}
 		return quiet("%s; what runs is what is on disk already", savedWords(e))
 	case dev.Failed, dev.Lost:
+		if e.Known {
+			return nil
+		}
 		return bad("%s", console.Line(asFault(e.Err).Message))
 	case dev.Dropped:
 		return quiet("given up for a newer change, before anything was replaced")

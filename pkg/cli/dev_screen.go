@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -77,6 +78,13 @@ func (s *devScreen) show(agents []string) {
 	for _, name := range agents {
 		s.width = max(s.width, len(name)+2) // "bot-1"
 	}
+}
+
+// serving reports whether the loop has brought anything up.
+func (s *devScreen) serving() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.rows, func(r *devRow) bool { return r.serves != noCode })
 }
 
 // draining reports whether old generations finish what they accepted.
@@ -202,7 +210,7 @@ func (s *devScreen) room() int {
 
 // fail prints what an error has beyond its message.
 func (s *devScreen) fail(e dev.Event) {
-	if e.Err == nil {
+	if e.Err == nil || e.Known {
 		return
 	}
 	room := s.room()

@@ -74,6 +74,8 @@ func devEvents() []dev.Event {
 		{Kind: dev.Back, Time: at.Add(8 * time.Second)},
 		{Kind: dev.Lost, Time: at.Add(7 * time.Second), Err: fault.New(fault.Environment, "start Docker", "no Docker engine answers")},
 		{Kind: dev.Back, Time: at.Add(8 * time.Second)},
+		{Kind: dev.Failed, Time: at.Add(8 * time.Second), Reload: 4, Agents: bot, Err: fault.New(fault.Environment, "start Docker", "no Docker engine answers"), Known: true},
+		{Kind: dev.Unchanged, Time: at.Add(8 * time.Second), Reload: 4},
 		{Kind: dev.Paused, Time: at.Add(9 * time.Second), Paths: []string{"state.json"}, Agents: bot, Wait: 16 * time.Second, Most: 30 * time.Second},
 		{Kind: dev.Paused, Time: at.Add(9 * time.Second), Paths: []string{"state.json"}, Agents: bot, Wait: 30 * time.Second, Most: 30 * time.Second, Known: true},
 		{Kind: dev.Reloaded, Time: at.Add(9 * time.Second), Reload: 4, Left: []string{"clerk"}, Draining: map[string]int{"clerk": 1}},

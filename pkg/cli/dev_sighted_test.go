@@ -70,11 +70,11 @@ func (s *sighted) load() (*project.Project, error) {
 }
 
 // told is what next says, within a time that is long enough for it.
-func (s *sighted) told(but func(string) bool) dev.Change {
+func (s *sighted) told(until dev.Until) dev.Change {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
 	defer cancel()
-	c, err := s.next(ctx, but)
+	c, err := s.next(ctx, until)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestEyesSortWhatChanged(t *testing.T) {
 	s.save("go.mod", "module example.com/bot\n")
 	s.save("turn.go", "package main // 2\n")
 	s.more("# as it was\n")
-	c := s.told(nil)
+	c := s.told(dev.Until{})
 	if want := []string{"flisk.yaml", "go.mod", "prompt.md", "turn.go"}; !slices.Equal(c.Paths, want) {
 		t.Errorf("changed: %q", c.Paths)
 	}
@@ -126,10 +126,10 @@ func TestEyesWaitForAnotherFile(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if c := s.told(but); !slices.Equal(c.Paths, []string{"state.json", "turn.go"}) {
+	if c := s.told(dev.Until{But: but}); !slices.Equal(c.Paths, []string{"state.json", "turn.go"}) {
 		t.Errorf("told %q", c.Paths)
 	}
-	if c := s.told(nil); !slices.Equal(c.Paths, []string{"state.json", "turn.go"}) {
+	if c := s.told(dev.Until{}); !slices.Equal(c.Paths, []string{"state.json", "turn.go"}) {
 		t.Errorf("then told %q", c.Paths)
 	}
 }
@@ -149,7 +149,7 @@ func TestEyesWithoutANewWatcher(t *testing.T) {
 		t.Fatalf("read: %v", err)
 	}
 	s.save("turn.go", "package main // 2\n")
-	if c := s.told(nil); !slices.Equal(c.Paths, []string{"turn.go"}) {
+	if c := s.told(dev.Until{}); !slices.Equal(c.Paths, []string{"turn.go"}) {
 		t.Errorf("told %q", c.Paths)
 	}
 	p, c, err := s.read(t.Context(), s.load)
@@ -181,7 +181,7 @@ func TestEyesSeeASecondSaveOfSettings(t *testing.T) {
 		t.Errorf("%+v, %+v, %v", p, c, err)
 	}
 	s.save("turn.go", "package main // 2\n")
-	if c := s.told(nil); !slices.Equal(c.Paths, []string{"turn.go"}) {
+	if c := s.told(dev.Until{}); !slices.Equal(c.Paths, []string{"turn.go"}) {
 		t.Errorf("then told %q", c.Paths)
 	}
 }
@@ -281,5 +281,20 @@ func TestC07_EyesOnWhatWasPlannedLater(t *testing.T) {
 	}
 	if !s.fresh() {
 		t.Error("it is what was read then")
+	}
+}
+
+// TestEyesSeeATouch where that is waited for: a file that is saved as it was, also
+// between the reading and the wait.
+func TestEyesSeeATouch(t *testing.T) {
+	t.Parallel()
+	s := openEyes(t)
+	s.save("turn.go", "package main\n")
+	if c := s.told(dev.Until{Touched: true}); !slices.Equal(c.Paths, []string{"turn.go"}) {
+		t.Errorf("told %q", c.Paths)
+	}
+	s.save("new.go", "package main\n")
+	if c := s.told(dev.Until{}); !slices.Equal(c.Paths, []string{"new.go"}) {
+		t.Errorf("else told %q", c.Paths)
 	}
 }

@@ -36,7 +36,8 @@ type Outcome string
 const (
 	Ended       Outcome = "ended"        // everything was stopped through its drain
 	Killed      Outcome = "killed"       // everything was stopped, and did not finish what it had accepted
-	LeftRunning Outcome = "left-running" // what runs goes on, at Report.URL
+	LeftRunning Outcome = "left-running" // what runs goes on, at Report.URL: for Keep, or because the loop did not bring it up
+	NotStarted  Outcome = "not-started"  // nothing was brought up, and nothing ran before
 	Elsewhere   Outcome = "elsewhere"    // another command stopped everything
 	Broke       Outcome = "failed"       // Err ended the loop
 )

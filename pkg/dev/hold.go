@@ -23,6 +23,6 @@ func (l *loop) hold(ctx context.Context, c Change, after time.Duration) bool {
 	time.AfterFunc(pause, func() { close(over) }) // also when nobody waits any more
 	l.held = held{c, over}
 	l.tell(c.event(Event{Kind: Paused, Reload: l.reloads, Agents: c.Agents, Wait: pause, Most: most, Known: known}))
-	l.lookOut(ctx, l.quiet.often)
+	l.lookOut(ctx, Until{But: l.quiet.often, Touched: l.again.failing()})
 	return true
 }

@@ -104,7 +104,7 @@ func TestC06_TheAgentWritesAllTheTime(t *testing.T) {
 			report.Unsettled = true
 			return report, err
 		}
-		r.o.Next = func(ctx context.Context, _ func(string) bool) (Change, error) { // which never rests
+		r.o.Next = func(ctx context.Context, _ Until) (Change, error) { // which never rests
 			<-ctx.Done()
 			return Change{}, context.Cause(ctx)
 		}

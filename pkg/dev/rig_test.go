@@ -2,7 +2,6 @@ package dev
 
 import (
 	"context"
-	"errors"
 	"io"
 	"path"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
 
@@ -24,6 +24,7 @@ type rig struct {
 	told           Told
 
 	mu       sync.Mutex
+	touched  bool          // so that it is as it was
 	dirty    Change        // what differs from what the last Load read
 	saved    chan struct{} // closed, and replaced, at a save
 	fresh    bool
@@ -71,13 +72,18 @@ func newRig(t *testing.T) *rig {
 			r.told = told
 			return Stack{Driver: r, Agents: map[string]int{"bot": 1}, Change: changeOf(paths), Fresh: r.isFresh, Close: r.close}, nil
 		},
-		Next: func(ctx context.Context, but func(string) bool) (Change, error) {
+		Next: func(ctx context.Context, until Until) (Change, error) {
 			for {
 				r.mu.Lock()
 				c, saved := changeOf(r.dirty.Paths), r.saved
 				c.First, c.Told = r.dirty.First, time.Now()
+				if until.Touched && r.touched {
+					r.touched = false
+					r.mu.Unlock()
+					return Change{Paths: []string{"touched.go"}, ByHand: []string{"touched.go"}, First: time.Now(), Told: time.Now()}, nil
+				}
 				r.mu.Unlock()
-				if slices.ContainsFunc(c.Paths, func(path string) bool { return but == nil || !but(path) }) {
+				if slices.ContainsFunc(c.Paths, func(path string) bool { return until.But == nil || !until.But(path) }) {
 					return c, nil
 				}
 				select {
@@ -171,6 +177,23 @@ func (r *rig) change(first time.Time, paths ...string) {
 	r.dirty.Paths = slices.Compact(r.dirty.Paths)
 	close(r.saved)
 	r.saved = make(chan struct{})
+}
+
+// touch saves a file as it is.
+func (r *rig) touch(d time.Duration) {
+	r.mu.Lock()
+	r.touched = true
+	close(r.saved)
+	r.saved = make(chan struct{})
+	r.mu.Unlock()
+	r.pass(d)
+}
+
+// forget takes a touch back that nobody waited for.
+func (r *rig) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.touched = false
 }
 
 func (r *rig) isFresh() bool {
@@ -298,4 +321,8 @@ type silent struct{}
 func (silent) Begin(string) func(string, error) { return func(string, error) {} }
 func (silent) Output() io.Writer                { return io.Discard }
 
-var errBuild = errors.New("undefined: x")
+// errBuild is an agent's own fault, errSettings a mistake in flisk.yaml.
+var (
+	errBuild    = &fault.Fault{Kind: fault.Failed, Message: "the agent does not build", Agents: []string{"bot"}}
+	errSettings = fault.New(fault.Usage, "", "flisk.yaml:3:1: no")
+)
