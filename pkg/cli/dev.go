@@ -85,12 +85,16 @@ func (d *devRun) run(ctx context.Context, force <-chan struct{}) error {
 		return err
 	}
 	defer alone.Close() // which gives the place up
-	d.force, d.choice, d.id, d.name = force, o.choice, o.project.ID, o.project.Name
+	d.force, d.choice, d.began = force, o.choice, o.project
 	d.look = make(chan struct{}, 1)
-	d.eyes = eyes{poll: d.o.poll, warn: d.screen.warn}
+	d.eyes = eyes{poll: d.o.poll, warn: d.screen.warn, alarm: d.screen.alarm}
 	if err := d.eyes.open(ctx, o.project); err != nil {
 		return err
 	}
+	ctx, d.unread = context.WithCancel(ctx)
+	var place sync.WaitGroup
+	place.Go(func() { d.watchPlace(ctx) })
+	defer func() { d.unread(); place.Wait() }()
 	err = dev.Run(ctx, dev.Options{
 		Load: d.load, Next: d.eyes.next, Tell: d.tell, Progress: d.progress, Reloads: console.Silent(), Look: d.look, Keep: d.o.keep,
 	})
@@ -133,9 +137,10 @@ type devRun struct {
 	progress *console.Progress
 	screen   *devScreen
 	force    <-chan struct{}
-	choice   choice        // where it runs, for as long as it does
-	id, name string        // of the project, likewise
-	look     chan struct{} // has a token when a log says that something may have happened
+	choice   choice           // where it runs, for as long as it does
+	began    *project.Project // as it was then; its directory, ID and name stay
+	unread   func()           // ends everything, because nobody reads what is said
+	look     chan struct{}    // has a token when a log says that something may have happened
 	eyes     eyes
 	logs     follower
 
@@ -182,12 +187,12 @@ func (d *devRun) load(ctx context.Context, told dev.Told, attached bool) (dev.St
 
 // settings loads the project, and tells what is odd of it.
 func (d *devRun) settings() (*project.Project, error) {
-	p, warnings, err := project.Load(d.app.dir())
+	p, warnings, err := project.Load(d.began.Dir) // by its path: "." stays what it was when the directory is replaced
 	if err != nil {
 		return nil, err
 	}
-	if p.ID != d.id {
-		return nil, fault.New(fault.Usage, fmt.Sprintf("put id: %s back; or end this, and begin anew under the other id", d.id),
+	if p.ID != d.began.ID {
+		return nil, fault.New(fault.Usage, fmt.Sprintf("put id: %s back; or end this, and begin anew under the other id", d.began.ID),
 			"the id in %s is another one now, which makes it another project", project.FileName)
 	}
 	for _, w := range warnings {
@@ -196,7 +201,35 @@ func (d *devRun) settings() (*project.Project, error) {
 	if unused := overrideUnused(p, d.choice.on); unused != "" {
 		d.screen.warn(errors.New(unused))
 	}
+	if p.Runtime != d.began.Runtime && p.Runtime != project.Auto && p.Runtime != d.choice.on {
+		d.screen.warn(fault.New(fault.Usage, "to move it, end this with Ctrl-C and begin anew", "runtime: %s in %s changes nothing now: what runs stays on %s", p.Runtime, project.FileName, d.choice.on))
+	}
 	return p, nil
+}
+
+// placeEvery is how often it is looked where the project's directory is.
+const placeEvery = 2 * time.Second
+
+// watchPlace says, once, that the way to the project leads to another copy of it
+// now: whoever turned a link saves there, and waits for a reload.
+func (d *devRun) watchPlace(ctx context.Context) {
+	way, err := filepath.Abs(d.app.dir())
+	if err != nil {
+		return // nobody knows where this runs
+	}
+	tick := time.NewTicker(placeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if now, err := filepath.EvalSymlinks(way); err == nil && now != d.began.Dir {
+			d.screen.warn(fault.New(fault.Usage, "to run that one, end this with Ctrl-C and begin anew", "%q leads to %q now, and this flisk dev goes on with %q", way, now, d.began.Dir))
+			return
+		}
+	}
 }
 
 // lookPause is how often a line of a log is a reason to look, at most.
@@ -217,7 +250,11 @@ func (d *devRun) log(l runtime.Line) error {
 			}
 		})
 	}
-	return d.screen.log(l)
+	if err := d.screen.log(l); err != nil {
+		d.unread()
+		return err
+	}
+	return nil
 }
 
 // tell implements dev.Options.
@@ -233,6 +270,9 @@ func (d *devRun) tell(e dev.Event) {
 		}
 	}
 	d.screen.tell(e)
+	if d.app.streams.Out.Failed() != nil {
+		d.unread()
+	}
 	switch {
 	case e.Kind == dev.Stopped:
 		d.bye(e)
@@ -280,10 +320,10 @@ func (d *devRun) bye(e dev.Event) {
 	d.screen.close()
 	switch e.Outcome {
 	case dev.Ended:
-		d.screen.fields(console.Field{Label: "stopped", Value: console.Cell{Text: d.app.ofInstance(d.name), Style: console.Strong}},
+		d.screen.fields(console.Field{Label: "stopped", Value: console.Cell{Text: d.app.ofInstance(d.began.Name), Style: console.Strong}},
 			console.Field{Label: "kept", Value: console.Cell{Text: "every conversation"}})
 	case dev.NotStarted:
-		d.screen.fields(console.Field{Label: "ended", Value: console.Cell{Text: "nothing of " + d.app.ofInstance(d.name) + " was started"}})
+		d.screen.fields(console.Field{Label: "ended", Value: console.Cell{Text: "nothing of " + d.app.ofInstance(d.began.Name) + " was started"}})
 	case dev.LeftRunning:
 		label := "left running"
 		if d.url == "" {

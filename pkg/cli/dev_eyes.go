@@ -20,8 +20,9 @@ import (
 // eyes watch the files of a project whose flisk.yaml, which says what counts, may
 // change. One reload at a time reads; next is not called meanwhile.
 type eyes struct {
-	poll bool
-	warn func(error)
+	poll  bool
+	warn  func(error) // of what is odd, once
+	alarm func(error) // of what keeps the files from being read, each time that it begins
 
 	project *project.Project // that the watcher goes by
 	watcher *watch.Watcher
@@ -186,8 +187,8 @@ func (e *eyes) next(ctx context.Context, until dev.Until) (dev.Change, error) {
 		switch {
 		case ctx.Err() != nil || errors.Is(err, watch.ErrClosed):
 			return dev.Change{}, err
-		case err != nil: // told once, and waited out
-			e.warn(err)
+		case err != nil: // told once for as long as it lasts, and waited out
+			e.alarm(err)
 			continue
 		}
 		files := diff(e.seen, c.Tree)

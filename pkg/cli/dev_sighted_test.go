@@ -27,7 +27,7 @@ func openEyes(t *testing.T) *sighted {
 	t.Helper()
 	s := &sighted{T: t, dir: projectDir(t, false)}
 	s.save("turn.go", "package main\n")
-	s.eyes = &eyes{warn: func(err error) { t.Log(err) }}
+	s.eyes = &eyes{warn: func(err error) { t.Log(err) }, alarm: func(err error) { t.Error(err) }}
 	p, err := s.load()
 	if err != nil {
 		t.Fatal(err)

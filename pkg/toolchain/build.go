@@ -116,7 +116,7 @@ func run(ctx context.Context, cmd *exec.Cmd, o Options) error {
 		return nil
 	}
 	if _, ran := errors.AsType[*exec.ExitError](err); !ran {
-		return fault.New(fault.Environment, "try again", "cannot build %s: %w", o.agent(), err)
+		return fault.New(fault.Environment, "see that the go command and the directory are there", "cannot build %s: %w", o.agent(), err)
 	}
 	f := fault.New(fault.Failed, "correct it and try again", "%s does not build", o.agent())
 	f.Err = err
