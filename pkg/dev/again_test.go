@@ -245,3 +245,40 @@ func TestLostAndAFailureThatIsKnown(t *testing.T) {
 		r.stop()
 	})
 }
+
+// TestWaitingIsToldAgain when what waited has gone with another reload.
+func TestWaitingIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		works, there := r.up, r.observe
+		r.up = func(ctx context.Context, n int, told Told) (runtime.Report, error) {
+			report, err := works(ctx, n, told)
+			report.Left = []runtime.Ref{{Agent: "bot", Replica: "bot-1", Generation: n}}
+			return report, err
+		}
+		r.retire = func(context.Context, runtime.Ref) (runtime.Change, error) {
+			time.Sleep(time.Hour)
+			return runtime.Change{}, nil
+		}
+		r.start()
+		r.pass(100 * time.Millisecond)
+		for range maxDraining - 1 {
+			r.save(100*time.Millisecond, "a.go")
+		}
+		r.save(100*time.Millisecond, "b.go")
+		if got := r.told(Waiting); got != 1 {
+			t.Fatalf("it waits, and that was told %d times", got)
+		}
+		r.sees(func() (runtime.Observed, error) {
+			r.sees(there)
+			return runtime.Observed{Stale: []string{"the gateway's process was killed"}}, nil
+		})
+		r.pass(2 * lookEvery)
+		r.last(Back)
+		r.save(100*time.Millisecond, "c.go")
+		if got := r.told(Waiting); got != 2 {
+			t.Errorf("told %d times when another change waits", got)
+		}
+		r.stop()
+	})
+}

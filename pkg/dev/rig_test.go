@@ -21,7 +21,7 @@ type rig struct {
 	runtime.Driver // what is not below is not called
 	t              *testing.T
 	o              Options
-	told           Told
+	tells          Told
 
 	mu       sync.Mutex
 	touched  bool          // so that it is as it was
@@ -69,7 +69,7 @@ func newRig(t *testing.T) *rig {
 					return Stack{}, err
 				}
 			}
-			r.told = told
+			r.tells = told
 			return Stack{Driver: r, Agents: map[string]int{"bot": 1}, Change: changeOf(paths), Fresh: r.isFresh, Close: r.close}, nil
 		},
 		Next: func(ctx context.Context, until Until) (Change, error) {
@@ -238,6 +238,18 @@ func (r *rig) news(kind Kind) (n int) {
 	return n
 }
 
+// told is how often something was told.
+func (r *rig) told(kind Kind) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
 func (r *rig) expect(want string) {
 	r.t.Helper()
 	if got := r.kinds(); got != want {
@@ -271,11 +283,11 @@ func (r *rig) Up(ctx context.Context, _ runtime.Progress) (runtime.Report, error
 		defer r.mu.Unlock()
 		r.running--
 	}()
-	return up(ctx, n, r.told)
+	return up(ctx, n, r.tells)
 }
 
 func (r *rig) Down(context.Context, runtime.Progress) (runtime.Report, error) {
-	r.play(r.told, 0) // a plan of its own, which is no reload's
+	r.play(r.tells, 0) // a plan of its own, which is no reload's
 	if r.down != nil {
 		r.down()
 	}
