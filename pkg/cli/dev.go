@@ -270,9 +270,6 @@ func (d *devRun) tell(e dev.Event) {
 		}
 	}
 	d.screen.tell(e)
-	if d.app.streams.Out.Failed() != nil {
-		d.unread()
-	}
 	switch {
 	case e.Kind == dev.Stopped:
 		d.bye(e)
@@ -282,6 +279,9 @@ func (d *devRun) tell(e dev.Event) {
 	case e.Kind == dev.Reloaded && d.url != e.Report.URL:
 		d.url = e.Report.URL
 		d.screen.fields(d.gateway())
+	}
+	if d.app.streams.Out.Failed() != nil {
+		d.unread()
 	}
 }
 

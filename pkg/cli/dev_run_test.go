@@ -27,8 +27,8 @@ func TestDevEndsWhenNobodyReads(t *testing.T) {
 	}{
 		{[]string{"dev"}, 1}, {[]string{"dev", "--json"}, 1}, {[]string{"dev", "--keep"}, 0},
 	} {
-		for _, left := range []int{0, 3} { // it ends at once, and at a line of an agent's
-			d := observing(runtime.Observed{Running: true, Gateway: "127.0.0.1:8080"})
+		for _, left := range []int{0, 30} { // it ends at an event, and at a line of an agent's
+			d := observing(runtime.Observed{Running: true, Gateway: "127.0.0.1:8080", Replicas: []runtime.Replica{{Agent: "bot", Name: "bot-1", Serving: true, State: runtime.Ready}}})
 			var downs atomic.Int32
 			up := make(chan struct{})
 			d.up = func(context.Context, runtime.Progress) (runtime.Report, error) {
@@ -44,11 +44,12 @@ func TestDevEndsWhenNobodyReads(t *testing.T) {
 				case <-up:
 				case <-ctx.Done():
 				}
-				for ctx.Err() == nil {
+				for left > 0 && ctx.Err() == nil {
 					if err := emit(runtime.Line{Replica: "bot-1", Text: "thinking"}); err != nil {
 						return err
 					}
 				}
+				<-ctx.Done()
 				return nil
 			}
 			var stderr bytes.Buffer
