@@ -106,7 +106,7 @@ func (d *devRun) run(ctx context.Context, force <-chan struct{}) error {
 func (d *devRun) ending() (label, text string) {
 	switch {
 	case !d.screen.serving():
-		return "ending", "what was being started is taken back"
+		return "ending", "what this run has begun to start is taken back"
 	case !d.o.keep:
 		return "stopping", "turns in flight are finished first; Ctrl-C again kills them"
 	case d.screen.draining():
