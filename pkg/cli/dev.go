@@ -85,12 +85,16 @@ func (d *devRun) run(ctx context.Context, force <-chan struct{}) error {
 		return err
 	}
 	defer alone.Close() // which gives the place up
-	d.force, d.choice, d.id, d.name = force, o.choice, o.project.ID, o.project.Name
+	d.force, d.choice, d.began = force, o.choice, o.project
 	d.look = make(chan struct{}, 1)
-	d.eyes = eyes{poll: d.o.poll, warn: d.screen.warn}
+	d.eyes = eyes{poll: d.o.poll, warn: d.screen.warn, alarm: d.screen.alarm}
 	if err := d.eyes.open(ctx, o.project); err != nil {
 		return err
 	}
+	ctx, d.unread = context.WithCancel(ctx)
+	var place sync.WaitGroup
+	place.Go(func() { d.watchPlace(ctx) })
+	defer func() { d.unread(); place.Wait() }()
 	err = dev.Run(ctx, dev.Options{
 		Load: d.load, Next: d.eyes.next, Tell: d.tell, Progress: d.progress, Reloads: console.Silent(), Look: d.look, Keep: d.o.keep,
 	})
@@ -101,6 +105,8 @@ func (d *devRun) run(ctx context.Context, force <-chan struct{}) error {
 // ending is what the first signal comes to, for people.
 func (d *devRun) ending() (label, text string) {
 	switch {
+	case !d.screen.serving():
+		return "ending", "what this run has begun to start is taken back"
 	case !d.o.keep:
 		return "stopping", "turns in flight are finished first; Ctrl-C again kills them"
 	case d.screen.draining():
@@ -131,9 +137,10 @@ type devRun struct {
 	progress *console.Progress
 	screen   *devScreen
 	force    <-chan struct{}
-	choice   choice        // where it runs, for as long as it does
-	id, name string        // of the project, likewise
-	look     chan struct{} // has a token when a log says that something may have happened
+	choice   choice           // where it runs, for as long as it does
+	began    *project.Project // as it was then; its directory, ID and name stay
+	unread   func()           // ends everything, because nobody reads what is said
+	look     chan struct{}    // has a token when a log says that something may have happened
 	eyes     eyes
 	logs     follower
 
@@ -145,25 +152,8 @@ type devRun struct {
 
 // load implements dev.Options.
 func (d *devRun) load(ctx context.Context, told dev.Told, attached bool) (dev.Stack, error) {
-	change, err := d.eyes.read(ctx)
+	p, change, err := d.eyes.read(ctx, d.settings)
 	if err != nil {
-		return dev.Stack{}, err
-	}
-	p, warnings, err := project.Load(d.app.dir())
-	if err != nil {
-		return dev.Stack{}, err
-	}
-	if p.ID != d.id {
-		return dev.Stack{}, fault.New(fault.Usage, fmt.Sprintf("put id: %s back; or end this, and begin anew under the other id", d.id),
-			"the id in %s is another one now, which makes it another project", project.FileName)
-	}
-	for _, w := range warnings {
-		d.screen.warn(errors.New(w.String()))
-	}
-	if unused := overrideUnused(p, d.choice.on); unused != "" {
-		d.screen.warn(errors.New(unused))
-	}
-	if err := d.eyes.turn(ctx, p); err != nil {
 		return dev.Stack{}, err
 	}
 	if _, err := regenerate(p, console.Silent()); err != nil {
@@ -195,6 +185,53 @@ func (d *devRun) load(ctx context.Context, told dev.Told, attached bool) (dev.St
 	return s, nil
 }
 
+// settings loads the project, and tells what is odd of it.
+func (d *devRun) settings() (*project.Project, error) {
+	p, warnings, err := project.Load(d.began.Dir) // by its path: "." stays what it was when the directory is replaced
+	if err != nil {
+		return nil, err
+	}
+	if p.ID != d.began.ID {
+		return nil, fault.New(fault.Usage, fmt.Sprintf("put id: %s back; or end this, and begin anew under the other id", d.began.ID),
+			"the id in %s is another one now, which makes it another project", project.FileName)
+	}
+	for _, w := range warnings {
+		d.screen.warn(errors.New(w.String()))
+	}
+	if unused := overrideUnused(p, d.choice.on); unused != "" {
+		d.screen.warn(errors.New(unused))
+	}
+	if p.Runtime != d.began.Runtime && p.Runtime != project.Auto && p.Runtime != d.choice.on {
+		d.screen.warn(fault.New(fault.Usage, "to move it, end this with Ctrl-C and begin anew", "runtime: %s in %s changes nothing now: what runs stays on %s", p.Runtime, project.FileName, d.choice.on))
+	}
+	return p, nil
+}
+
+// placeEvery is how often it is looked where the project's directory is.
+const placeEvery = 2 * time.Second
+
+// watchPlace says, once, that the way to the project leads to another copy of it
+// now: whoever turned a link saves there, and waits for a reload.
+func (d *devRun) watchPlace(ctx context.Context) {
+	way, err := filepath.Abs(d.app.dir())
+	if err != nil {
+		return // nobody knows where this runs
+	}
+	tick := time.NewTicker(placeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if now, err := filepath.EvalSymlinks(way); err == nil && now != d.began.Dir {
+			d.screen.warn(fault.New(fault.Usage, "to run that one, end this with Ctrl-C and begin anew", "%q leads to %q now, and this flisk dev goes on with %q", way, now, d.began.Dir))
+			return
+		}
+	}
+}
+
 // lookPause is how often a line of a log is a reason to look, at most.
 const lookPause = 500 * time.Millisecond
 
@@ -213,7 +250,11 @@ func (d *devRun) log(l runtime.Line) error {
 			}
 		})
 	}
-	return d.screen.log(l)
+	if err := d.screen.log(l); err != nil {
+		d.unread()
+		return err
+	}
+	return nil
 }
 
 // tell implements dev.Options.
@@ -238,6 +279,9 @@ func (d *devRun) tell(e dev.Event) {
 	case e.Kind == dev.Reloaded && d.url != e.Report.URL:
 		d.url = e.Report.URL
 		d.screen.fields(d.gateway())
+	}
+	if d.app.streams.Out.Failed() != nil {
+		d.unread()
 	}
 }
 
@@ -276,45 +320,17 @@ func (d *devRun) bye(e dev.Event) {
 	d.screen.close()
 	switch e.Outcome {
 	case dev.Ended:
-		d.screen.fields(console.Field{Label: "stopped", Value: console.Cell{Text: d.app.ofInstance(d.name), Style: console.Strong}},
+		d.screen.fields(console.Field{Label: "stopped", Value: console.Cell{Text: d.app.ofInstance(d.began.Name), Style: console.Strong}},
 			console.Field{Label: "kept", Value: console.Cell{Text: "every conversation"}})
+	case dev.NotStarted:
+		d.screen.fields(console.Field{Label: "ended", Value: console.Cell{Text: "nothing of " + d.app.ofInstance(d.began.Name) + " was started"}})
 	case dev.LeftRunning:
-		d.screen.fields(console.Field{Label: "left running", Value: console.Cell{Text: e.Report.URL, Style: console.Accent}},
-			console.Field{Label: "stop it", Value: console.Cell{Text: d.app.command("down"), Style: console.Accent}})
-	}
-}
-
-// follower passes on what the agents print, for as long as it is not stopped. The
-// zero value follows nothing.
-type follower struct {
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-}
-
-// follow begins anew with a driver. A driver that cannot follow, because its
-// engine went away, say, is asked again.
-func (f *follower) follow(driver runtime.Driver, emit func(runtime.Line) error) {
-	f.stop()
-	ctx, cancel := context.WithCancel(context.Background())
-	f.cancel = cancel
-	f.wg.Go(func() {
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
-			_ = driver.Logs(ctx, runtime.LogOptions{Follow: true}, emit)
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
+		label := "left running"
+		if d.url == "" {
+			label = "still runs" // from before
 		}
-	})
-}
-
-func (f *follower) stop() {
-	if f.cancel != nil {
-		f.cancel()
-		f.wg.Wait()
+		d.screen.fields(console.Field{Label: label, Value: console.Cell{Text: e.Report.URL, Style: console.Accent}},
+			console.Field{Label: "stop it", Value: console.Cell{Text: d.app.command("down"), Style: console.Accent}})
 	}
 }
 

@@ -3,10 +3,15 @@ package cli
 import (
 	"context"
 	"errors"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/flisk-go/flisk/pkg/dev"
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/project"
 	"github.com/flisk-go/flisk/pkg/source"
 	"github.com/flisk-go/flisk/pkg/watch"
@@ -15,24 +20,36 @@ import (
 // eyes watch the files of a project whose flisk.yaml, which says what counts, may
 // change. One reload at a time reads; next is not called meanwhile.
 type eyes struct {
-	poll bool
-	warn func(error)
+	poll  bool
+	warn  func(error) // of what is odd, once
+	alarm func(error) // of what keeps the files from being read, each time that it begins
 
+	project *project.Project // that the watcher goes by
 	watcher *watch.Watcher
 	seen    *source.Tree // what the last reload read
-	anew    bool         // flisk.yaml changed since the watcher was made
 	lone    lone
 
 	mu      sync.Mutex
 	planned map[string]*source.Tree // by agent: what the driver was told of last
 }
 
-func (e *eyes) open(ctx context.Context, p *project.Project) (err error) {
-	if e.watcher, err = watch.New(ctx, watch.Options{Project: p, Poll: e.poll, Warn: e.warn}); err != nil {
+// open watches a project; in place of what was watched before, which goes on when
+// that fails.
+func (e *eyes) open(ctx context.Context, p *project.Project) error {
+	watcher, err := watch.New(ctx, watch.Options{Project: p, Poll: e.poll, Warn: e.warn})
+	if err != nil {
 		return err
 	}
-	e.seen, err = e.watcher.Tree(ctx)
-	return err
+	tree, err := watcher.Tree(ctx)
+	if err != nil {
+		return errors.Join(err, watcher.Close())
+	}
+	before := e.watcher
+	e.project, e.watcher, e.seen = p, watcher, tree
+	if before != nil {
+		return before.Close()
+	}
+	return nil
 }
 
 func (e *eyes) close() error {
@@ -42,27 +59,53 @@ func (e *eyes) close() error {
 	return e.watcher.Close()
 }
 
-// read reads the files, and returns what differs from the reading before.
-func (e *eyes) read(ctx context.Context) (dev.Change, error) {
-	tree, err := e.watcher.Tree(ctx)
-	if err != nil {
-		return dev.Change{}, err
+// maxLoads bounds how often settings are loaded again that are saved meanwhile.
+const maxLoads = 5
+
+// read loads the project, and reads the files that count by it. It returns both as
+// they were at one moment, and what of the files differs from the reading before.
+func (e *eyes) read(ctx context.Context, load func() (*project.Project, error)) (p *project.Project, c dev.Change, err error) {
+	var files []source.Change
+	for range maxLoads {
+		tree, err := e.watcher.Tree(ctx)
+		if err != nil {
+			return nil, dev.Change{}, err
+		}
+		files = append(files, source.Diff(e.seen, tree)...)
+		e.seen = tree
+		if p, err = load(); err != nil {
+			return nil, dev.Change{}, err
+		}
+		if reflect.DeepEqual(p, e.project) {
+			if name := e.lone.saved(files); name != "" {
+				e.warn(writtenByAgent(name))
+			}
+			return p, changeOf(files), nil
+		}
+		if err := e.open(ctx, p); err != nil {
+			return nil, dev.Change{}, err
+		}
+		// What only one of the two knows has not changed, but counts from now on, or no
+		// more. What load read of the settings may be older than the new watcher's first
+		// reading, which is why it has to load again.
+		files = append(files, slices.DeleteFunc(source.Diff(tree, e.seen), func(f source.Change) bool { return f.Op != source.Modified })...)
 	}
-	files := source.Diff(e.seen, tree)
-	for _, c := range files {
-		e.anew = e.anew || c.Kind == source.Settings
-	}
-	if name := e.lone.saved(files); name != "" {
-		e.warn(writtenByAgent(name))
-	}
-	e.seen = tree
-	return changeOf(files), nil
+	return nil, dev.Change{}, fault.New(fault.Environment, "what writes them has to rest for a moment", "the project's settings change faster than they can be read")
 }
 
 // changeOf sorts files by what became of them.
 func changeOf(files []source.Change) (c dev.Change) {
+	last := map[string]source.Change{} // of what was read more than once
 	for _, f := range files {
+		last[f.Path] = f
+	}
+	for _, name := range slices.Sorted(maps.Keys(last)) {
+		f := last[name]
 		c.Paths = append(c.Paths, f.Path)
+		c.Agents = append(c.Agents, f.Agents...)
+		if byHand(f) {
+			c.ByHand = append(c.ByHand, f.Path)
+		}
 		switch f.Op {
 		case source.Added:
 			c.New = append(c.New, f.Path)
@@ -70,19 +113,19 @@ func changeOf(files []source.Change) (c dev.Change) {
 			c.Removed = append(c.Removed, f.Path)
 		}
 	}
+	slices.Sort(c.Agents)
+	c.Agents = slices.Compact(c.Agents)
 	return c
 }
 
-// turn watches what a changed flisk.yaml says.
-func (e *eyes) turn(ctx context.Context, p *project.Project) error {
-	if !e.anew {
-		return nil
+// byHand reports whether a file is one that people write, and agents do not: a
+// setting, or what the go command reads.
+func byHand(f source.Change) bool {
+	switch path.Base(f.Path) {
+	case "go.mod", "go.sum", "go.work", "go.work.sum":
+		return true
 	}
-	if err := e.watcher.Close(); err != nil {
-		return err
-	}
-	e.anew = false
-	return e.open(ctx, p)
+	return f.Kind != source.Code || path.Ext(f.Path) == ".go"
 }
 
 // forDriver is how a driver asks for the source: at first it is told what was read,
@@ -134,17 +177,26 @@ func (e *eyes) fresh() bool {
 }
 
 // next implements dev.Options.
-func (e *eyes) next(ctx context.Context) (dev.Change, error) {
-	for {
-		c, err := e.watcher.Next(ctx, e.seen)
+func (e *eyes) next(ctx context.Context, until dev.Until) (dev.Change, error) {
+	wait, diff := e.watcher.Next, source.Diff
+	if until.Touched {
+		wait, diff = e.watcher.NextTouch, source.Touched
+	}
+	for base := e.seen; ; {
+		c, err := wait(ctx, base)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, watch.ErrClosed):
 			return dev.Change{}, err
-		case err != nil: // told once, and waited out
-			e.warn(err)
+		case err != nil: // told once for as long as it lasts, and waited out
+			e.alarm(err)
 			continue
 		}
-		change := changeOf(c.Files)
+		files := diff(e.seen, c.Tree)
+		if until.But != nil && !slices.ContainsFunc(files, func(f source.Change) bool { return !until.But(f.Path) }) {
+			base = c.Tree
+			continue
+		}
+		change := changeOf(files)
 		change.First, change.Told = c.First, time.Now()
 		return change, nil
 	}

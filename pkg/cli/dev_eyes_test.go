@@ -57,7 +57,7 @@ func TestC07_ABuildDuringSavesIsNotOfTheTree(t *testing.T) {
 		{"there and back", func() { save("package main // B\n"); save("package main // A\n") }, false},
 		{"there", func() { save("package main // C\n") }, false},
 	} {
-		if _, err := e.read(t.Context()); err != nil {
+		if _, _, err := e.read(t.Context(), func() (*project.Project, error) { return p, nil }); err != nil {
 			t.Fatal(err)
 		}
 		hash, still := e.forDriver(t.Context())

@@ -25,11 +25,12 @@ type DevJSON struct {
 	Steps    []string        `json:"steps,omitempty"`     // what is to be done, for people
 	Spans    *DevSpansJSON   `json:"spans_ms,omitempty"`  // how long the parts of a reload took
 	Drain    int64           `json:"drain_ms,omitempty"`  // how long the old generation took to end
+	Wait     int64           `json:"wait_ms,omitempty"`   // until a paused change is reloaded
 	Replaced []ChangeJSON    `json:"replaced,omitempty"`  // which process took whose place
 	Replica  *DevReplicaJSON `json:"replica,omitempty"`   // that is failing, or ready again
 	URL      string          `json:"url,omitempty"`       // base URL of the gateway
 	Moving   bool            `json:"unsettled,omitempty"` // somebody saved all the time: what runs is some of it, and another reload follows
-	Outcome  string          `json:"outcome,omitempty"`   // of the last event: ended, killed, left-running, elsewhere or failed
+	Outcome  string          `json:"outcome,omitempty"`   // of the last event: ended, killed, left-running, not-started, elsewhere or failed
 	Error    *ErrorBody      `json:"error,omitempty"`
 	Log      *DevLogJSON     `json:"log,omitempty"`
 }
@@ -69,7 +70,7 @@ func devJSON(e dev.Event) DevJSON {
 		Time: e.Time, Event: string(e.Kind), Reload: e.Reload, Files: len(e.Paths),
 		Paths: first(e.Paths), New: first(e.New), Removed: first(e.Removed),
 		Agents: e.Agents, Left: e.Left, Step: string(e.Step), Broken: e.Broken,
-		Drain: e.Took.Milliseconds(), URL: e.Report.URL, Moving: e.Unsettled, Outcome: string(e.Outcome),
+		Drain: e.Took.Milliseconds(), Wait: e.Wait.Milliseconds(), URL: e.Report.URL, Moving: e.Unsettled, Outcome: string(e.Outcome),
 	}
 	for _, s := range e.Steps {
 		j.Steps = append(j.Steps, strings.TrimSpace(fmt.Sprintf("%s %s", s.Do, s.Object()))+": "+s.Cause)

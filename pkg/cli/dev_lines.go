@@ -54,11 +54,17 @@ func devLines(e dev.Event, mended, known bool) []said {
 	case dev.Reloaded:
 		return reloadedLines(e, mended)
 	case dev.Unchanged:
-		if mended {
+		switch {
+		case len(e.Paths) == 0: // an attempt that nobody saved anything for
+			return good("mended; what runs is what is on disk")
+		case mended:
 			return good("%s: mended; what runs is what is on disk", savedWords(e))
 		}
 		return quiet("%s; what runs is what is on disk already", savedWords(e))
 	case dev.Failed, dev.Lost:
+		if e.Known {
+			return nil
+		}
 		return bad("%s", console.Line(asFault(e.Err).Message))
 	case dev.Dropped:
 		return quiet("given up for a newer change, before anything was replaced")
@@ -84,7 +90,9 @@ func devLines(e dev.Event, mended, known bool) []said {
 			return plain("the stack was stopped by another command")
 		}
 	case dev.Paused:
-		return odd("%s changes with every reload, as if the agent wrote it; it reloads nothing until another file is saved. To end that for good: watch.ignore in flisk.yaml", listed(e.Paths, 3))
+		if !e.Known {
+			return odd("%s", pausedWords(e))
+		}
 	}
 	return nil
 }
@@ -215,6 +223,16 @@ func drainedLines(e dev.Event) (lines []said) {
 		}
 	}
 	return lines
+}
+
+// pausedWords say why a change waits, and how to end that for good.
+func pausedWords(e dev.Event) string {
+	verb, one := "changes", "it is"
+	if len(e.Paths) > 1 {
+		verb, one = "change", "they are"
+	}
+	return fmt.Sprintf("%s %s after every reload, as if the agent wrote that: from now on %s reloaded at most every %s, or with what else is saved; if it is no code: watch: {ignore: [%s]} in flisk.yaml",
+		listed(e.Paths, 3), verb, one, console.Span(e.Most), strings.Join(e.Paths[:min(len(e.Paths), 3)], ", "))
 }
 
 // failingWords say what became of a replica that was fine.

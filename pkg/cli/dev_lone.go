@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"path"
-
 	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/source"
 )
@@ -24,7 +22,7 @@ func (l *lone) saved(files []source.Change) string {
 		return ""
 	}
 	f := files[0]
-	if len(files) > 1 || f.Op == source.Removed || f.Kind != source.Code || path.Ext(f.Path) == ".go" || path.Base(f.Path) == "go.mod" || path.Base(f.Path) == "go.sum" {
+	if len(files) > 1 || f.Op == source.Removed || byHand(f) {
 		*l = lone{}
 		return ""
 	}

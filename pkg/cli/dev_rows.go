@@ -20,6 +20,8 @@ type devRow struct {
 	leaving  bool                       // flisk.yaml has it no more
 	phase    string                     // of the reload that goes on; "" for none
 	since    time.Time                  // of the phase
+	paused   string                     // the files whose change waits; "" for none
+	until    time.Time                  // when it is reloaded
 	lost     string                     // what is known of an agent that went away; "" otherwise
 	broken   string                     // why what is on disk does not run; "" when it does
 	innocent bool                       // broken is not the fault of this agent
@@ -87,19 +89,24 @@ func (rows devRows) note(e dev.Event) devRows {
 func (r *devRow) note(e dev.Event, concerned bool) {
 	switch e.Kind {
 	case dev.Reloading, dev.Doing:
+		r.paused = ""
 		if concerned {
 			r.phase, r.since = phaseWords(e.Step), e.Time
 		}
 	case dev.Reloaded, dev.Unchanged:
-		r.phase, r.lost, r.broken = "", "", ""
+		r.phase, r.paused, r.lost, r.broken = "", "", "", ""
 		if concerned && e.Kind == dev.Reloaded || r.serves == noCode {
 			r.serves, r.took = e.Reload, e.Spans.Total()
 			clear(r.trouble)
 		}
 	case dev.Dropped:
 		r.phase = ""
+	case dev.Paused:
+		if concerned {
+			r.paused, r.until = listed(e.Paths, 1), e.Time.Add(e.Wait)
+		}
 	case dev.Failed:
-		r.phase = ""
+		r.phase, r.paused = "", ""
 		r.fail(e, concerned)
 	case dev.Lost:
 		if concerned || len(e.Agents) == 0 {
@@ -207,6 +214,8 @@ func (r *devRow) state(now time.Time) (state console.Cell, notes []string) {
 		return console.Cell{Text: "not running", Style: console.Bad}, []string{r.broken}
 	case r.serves == noCode:
 		return console.Cell{Text: "starting", Style: console.Warn}, nil
+	case r.paused != "" && r.broken == "":
+		return console.Cell{Text: "paused", Style: console.Warn}, []string{fmt.Sprintf("a change of %s is reloaded in %s", r.paused, console.Span(max(r.until.Sub(now), 0).Round(time.Second)))}
 	case r.broken != "":
 		state = console.Cell{Text: r.broken, Style: console.Bad}
 		if r.innocent {

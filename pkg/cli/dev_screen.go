@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,7 +61,7 @@ func (s *devScreen) count() {
 		}
 		s.mu.Lock()
 		for _, r := range s.rows {
-			if r.phase != "" {
+			if r.phase != "" || r.paused != "" {
 				s.paint()
 				break
 			}
@@ -77,6 +78,13 @@ func (s *devScreen) show(agents []string) {
 	for _, name := range agents {
 		s.width = max(s.width, len(name)+2) // "bot-1"
 	}
+}
+
+// serving reports whether the loop has brought anything up.
+func (s *devScreen) serving() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.rows, func(r *devRow) bool { return r.serves != noCode })
 }
 
 // draining reports whether old generations finish what they accepted.
@@ -202,7 +210,7 @@ func (s *devScreen) room() int {
 
 // fail prints what an error has beyond its message.
 func (s *devScreen) fail(e dev.Event) {
-	if e.Err == nil {
+	if e.Err == nil || e.Known {
 		return
 	}
 	room := s.room()
@@ -214,7 +222,11 @@ func (s *devScreen) fail(e dev.Event) {
 	detail := s.echo.rest(f.Detail)
 	s.mu.Unlock()
 	s.more(console.Plain, console.Fold(console.Text(detail), room, ""))
-	if hint := strings.Replace(f.Hint, "correct it and try again", "save a correction", 1); hint != "" {
+	instead := "save a correction"
+	if len(e.Broken) == 0 {
+		instead = "it is tried again now and then, and at the next save"
+	}
+	if hint := strings.Replace(f.Hint, "correct it and try again", instead, 1); hint != "" {
 		text := console.Fold(console.Line("hint: "+hint), room, "      ")
 		s.more(console.Plain, console.Accent.Render("hint:")+strings.TrimPrefix(text, "hint:"))
 	}
@@ -222,21 +234,32 @@ func (s *devScreen) fail(e dev.Event) {
 
 // warn prints what is odd, once.
 func (s *devScreen) warn(err error) {
-	f := asFault(err)
-	text := f.Message
-	if f.Hint != "" {
-		text += "; " + f.Hint
-	}
+	text := warning(err)
 	s.mu.Lock()
 	known := s.warned[text]
 	s.warned[text] = true
 	s.mu.Unlock()
+	if !known {
+		s.alarm(err)
+	}
+}
+
+func warning(err error) string {
+	f := asFault(err)
+	if f.Hint == "" {
+		return f.Message
+	}
+	return f.Message + "; " + f.Hint
+}
+
+// alarm prints what keeps anything from being reloaded, each time that it begins.
+func (s *devScreen) alarm(err error) {
+	f := asFault(err)
 	switch {
-	case known:
 	case s.app.global.json:
 		_ = encode(s.out.Raw(), DevJSON{Time: time.Now(), Event: "warning", Error: &ErrorBody{Message: f.Message, Hint: f.Hint, ExitCode: int(f.Kind)}}, "") // Failed tells
 	default:
-		s.progress.Note("warning", console.Warn, text)
+		s.progress.Note("warning", console.Warn, warning(err))
 	}
 }
 

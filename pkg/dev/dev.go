@@ -18,6 +18,8 @@ type Change struct {
 	Paths   []string  // relative to the project, sorted; nil for what nobody saved: the start, or something that went away
 	New     []string  // of these: what was not there before
 	Removed []string  // of these: what is not there any more
+	ByHand  []string  // of these: what people write and agents do not, such as Go files and settings
+	Agents  []string  // whose code it changes, sorted
 	First   time.Time // when the first of it was seen
 	Told    time.Time // when it had come to rest
 }
@@ -36,6 +38,12 @@ type Stack struct {
 	Close func()
 }
 
+// Until says which differences Next waits for.
+type Until struct {
+	But     func(path string) bool // names files that do not matter; nil for none
+	Touched bool                   // a file matters that somebody has saved as it was
+}
+
 // Told takes what a driver says of the steps that it does. It is given to
 // Options.Load for the driver that it makes.
 type Told func(runtime.Event)
@@ -49,7 +57,7 @@ type Options struct {
 
 	// Next waits until the files differ from those that the last Load read, also
 	// from a Load that failed. Its error ends the loop, unless ctx has ended.
-	Next func(ctx context.Context) (Change, error)
+	Next func(ctx context.Context, until Until) (Change, error)
 
 	// Tell is told what happens, one event at a time.
 	Tell func(Event)
@@ -74,9 +82,9 @@ type Exits interface {
 // stop.
 //
 // Nothing that the project's files say ends the loop: a build that fails, an
-// agent that does not get ready or a flisk.yaml that cannot be read is told, and
-// waits for the next change, with what ran before still serving. What the
-// machine lacks at the start (an engine, a port, a toolchain) is an error; what
+// agent that does not get ready or a flisk.yaml that cannot be read is told, with
+// what ran before still serving. It is tried again at the next save, and now and
+// then where it is not an agent's own fault. What the machine lacks at the start (an engine, a port, a toolchain) is an error; what
 // it loses later is told, and looked for until it is back. When somebody else
 // stops the stack, the loop ends without an error.
 func Run(ctx context.Context, o Options) error {

@@ -21,7 +21,7 @@ const (
 	Drained   Kind = "drained"   // an old generation ended; Replaced is set
 	Lost      Kind = "lost"      // what runs, or what it runs on, went away; Err is set
 	Back      Kind = "back"      // and is there again
-	Paused    Kind = "paused"    // the stack itself changes Paths again and again; they reload nothing until something else does
+	Paused    Kind = "paused"    // Paths change after every reload, as if the stack wrote them: they are reloaded in Wait, or with the next other change
 	Failing   Kind = "failing"   // Replica, which gets requests, ended or is not ready; told again when there is more to say: its state may be Ready already
 	Ready     Kind = "ready"     // and has been fine for a while
 	Restarted Kind = "restarted" // another command replaced what ran of Agents
@@ -36,7 +36,8 @@ type Outcome string
 const (
 	Ended       Outcome = "ended"        // everything was stopped through its drain
 	Killed      Outcome = "killed"       // everything was stopped, and did not finish what it had accepted
-	LeftRunning Outcome = "left-running" // what runs goes on, at Report.URL
+	LeftRunning Outcome = "left-running" // what runs goes on, at Report.URL: for Keep, or because the loop did not bring it up
+	NotStarted  Outcome = "not-started"  // nothing was brought up, and nothing ran before
 	Elsewhere   Outcome = "elsewhere"    // another command stopped everything
 	Broke       Outcome = "failed"       // Err ended the loop
 )
@@ -61,6 +62,9 @@ type Event struct {
 	Draining  map[string]int // how many old generations of each agent drain now
 	Report    runtime.Report
 	Took      time.Duration // of a drain
+	Wait      time.Duration // until what is paused is reloaded
+	Most      time.Duration // that it has to wait another time
+	Known     bool          // the same was told before, and has not been quiet since
 	Outcome   Outcome
 	Err       error
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
 
@@ -25,12 +26,18 @@ const maxDoublings = 5
 
 // health is what the looks at a stack found.
 type health struct {
-	lost   error  // told
-	missed int    // looks in a row
-	fine   int    // looks in a row
-	what   string // was missed last
-	backs  int    // how often that was brought back, and missed again soon
+	lost   error            // told
+	missed int              // looks in a row
+	fine   int              // looks in a row
+	what   string           // was missed last
+	backs  int              // how often that was brought back, and missed again soon
+	empty  int              // looks in a row that found nothing at all
+	again  <-chan time.Time // the next one, sooner than usual; nil for none
 }
+
+// emptyPause is that between looks that find nothing: whoever moves a gateway or
+// replaces everything is done soon.
+const emptyPause = 500 * time.Millisecond
 
 // up notes that everything runs, by a reload's own looks.
 func (h *health) up(reload int, tell func(Event)) {
@@ -66,6 +73,7 @@ func (h *health) enough(what string, looks int) bool {
 // look finds out whether what should run does, and has it brought back. Its
 // error ends the loop.
 func (l *loop) look(ctx context.Context) error {
+	l.health.again = nil
 	if l.running.Driver == nil {
 		return nil
 	}
@@ -80,8 +88,13 @@ func (l *loop) look(ctx context.Context) error {
 		l.lose(err, nil)
 		return nil
 	case !seen.Running && len(seen.Stale) == 0:
-		return runtime.ErrStopped
+		if l.health.empty++; l.health.empty == missedLooks {
+			return runtime.ErrStopped
+		}
+		l.health.again = time.After(emptyPause)
+		return nil
 	}
+	l.health.empty = 0
 	if len(seen.Stale) == 0 && seen.Gateway != "" {
 		l.notice(ctx, seen)
 	}
@@ -97,11 +110,15 @@ func (l *loop) look(ctx context.Context) error {
 		return l.missing(ctx, strings.Join(gone, ", ")+doesNotRun(len(gone)), gone, missedLooks)
 	}
 	l.health.rest()
-	switch {
-	case l.health.lost == nil:
-	case l.again.last == "": // whether it is as it was is the planner's question
-		return l.reload(ctx, Change{})
-	default: // which has been asked, and waits for a save
+	if l.health.lost == nil {
+		return nil
+	}
+	if !l.again.own { // whether it is as it was is the planner's question
+		if err := l.reload(ctx, Change{}); err != nil {
+			return err
+		}
+	}
+	if l.health.lost != nil && !l.again.lacks { // or it waits for a save
 		l.health.up(l.reloads, l.tell)
 	}
 	return nil
@@ -130,7 +147,7 @@ func (l *loop) untilSaved(ctx context.Context) (_ context.Context, done func()) 
 // lose tells once that something went away: of some agents, or everything.
 func (l *loop) lose(err error, agents []string) {
 	if l.health.lost == nil {
-		l.tell(Event{Kind: Lost, Reload: l.reloads, Agents: agents, Err: err})
+		l.tell(Event{Kind: Lost, Reload: l.reloads, Agents: agents, Err: err, Known: l.again.known(err)})
 	}
 	l.health.lost = err
 }
@@ -145,8 +162,8 @@ func (l *loop) missing(ctx context.Context, what string, agents []string, looks 
 		return nil // it is being tried, now and then
 	}
 	err := l.reload(ctx, Change{})
-	if err == nil && l.health.lost != nil {
-		l.again.later()
+	if err == nil && l.health.lost != nil && l.again.due() == nil {
+		l.again.later(nil)
 	}
 	return err
 }
@@ -193,10 +210,11 @@ func forDev(said string) string {
 	return said
 }
 
-// The pauses between two attempts.
+// The pauses between two attempts. What the machine lacks is seen without a build.
 const (
 	firstPause = time.Second
 	lastPause  = 10 * time.Second
+	buildPause = time.Minute
 
 	// soonPause is that before files are read again that did not rest.
 	soonPause = 250 * time.Millisecond
@@ -206,7 +224,10 @@ const (
 type backoff struct {
 	timer *time.Timer
 	pause time.Duration
-	last  string // the error of the last attempt; "" when it went well
+	last  error // of the last attempt; nil when it went well
+	own   bool  // which is the fault of an agent
+	lacks bool  // or of the machine
+	steps int   // that the last attempt began
 }
 
 // due is when, nil for never.
@@ -217,14 +238,31 @@ func (b *backoff) due() <-chan time.Time {
 	return b.timer.C
 }
 
-// known reports whether the attempt before failed in the same way.
-func (b *backoff) known(err error) bool { return b.last == err.Error() }
+// failing reports whether the last attempt did not go well.
+func (b *backoff) failing() bool { return b.last != nil }
 
-func (b *backoff) failed(err error) { b.last = err.Error() }
+// known reports whether the last attempt failed in the same way.
+func (b *backoff) known(err error) bool { return b.last != nil && said(b.last) == said(err) }
 
-func (b *backoff) later() {
+// said is what people read of an error first: what is wrapped around it differs.
+func said(err error) string {
+	if f, ok := errors.AsType[*fault.Fault](err); ok {
+		return f.Message
+	}
+	return err.Error()
+}
+
+func (b *backoff) failed(err error, steps int) {
+	b.last, b.own, b.lacks, b.steps = err, len(broken(err)) > 0, machineLacks(err), steps
+}
+
+func (b *backoff) later(why error) {
 	b.stop()
-	b.pause = min(max(2*b.pause, firstPause), lastPause)
+	most := lastPause
+	if why != nil && !machineLacks(why) {
+		most = buildPause
+	}
+	b.pause = min(max(2*b.pause, firstPause), most)
 	b.timer = time.NewTimer(b.pause)
 }
 

@@ -18,6 +18,7 @@ type loop struct {
 	o     Options
 	sight *sight // since the last Load
 	quiet restless
+	held  held
 	drain *drains // may be used at once
 	drops int     // in a row
 
@@ -53,9 +54,13 @@ func (l *loop) run(ctx context.Context) error {
 			if err = l.sight.err; err == nil {
 				err = l.saved(ctx, l.sight.change, tick.C)
 			}
+		case <-l.held.over:
+			err = l.saved(ctx, l.held.change, tick.C)
 		case <-l.again.due():
 			err = l.reload(ctx, Change{})
 		case <-l.o.Look:
+			err = l.look(ctx)
+		case <-l.health.again:
 			err = l.look(ctx)
 		case <-tick.C:
 			err = l.look(ctx)
@@ -82,23 +87,10 @@ func (l *loop) saved(ctx context.Context, c Change, tick <-chan time.Time) error
 			return l.look(ctx)
 		}
 	}
-	l.waits = false
-	paused := l.quiet.off != nil
-	if l.quiet.reload(c.Paths, c.First.Before(l.ended)) {
-		return l.reload(ctx, c)
+	if l.held.over == nil && l.hold(ctx, c, c.First.Sub(l.ended)) {
+		return nil
 	}
-	if !paused {
-		l.tell(Event{Kind: Paused, Reload: l.reloads, Paths: l.quiet.off})
-	}
-	// From now on a change is told from what is there, and not from what runs.
-	_, err := l.load(ctx, func(runtime.Event) {})
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err != nil {
-		l.tell(Event{Kind: Failed, Reload: l.reloads, Err: err})
-	}
-	return nil
+	return l.reload(ctx, c)
 }
 
 // load reads the project anew, and looks out for what changes from then on.
@@ -107,7 +99,7 @@ func (l *loop) load(ctx context.Context, told Told) (Stack, error) {
 		l.sight.end()
 	}
 	stack, err := l.o.Load(ctx, told, l.running.Driver != nil)
-	l.sight = lookOut(context.WithoutCancel(ctx), l.o.Next)
+	l.lookOut(ctx, Until{})
 	if err != nil {
 		return stack, err
 	}
@@ -116,6 +108,14 @@ func (l *loop) load(ctx context.Context, told Told) (Stack, error) {
 	}
 	l.stack = stack
 	return stack, nil
+}
+
+// lookOut begins to look out for changes of files.
+func (l *loop) lookOut(ctx context.Context, until Until) {
+	if l.sight != nil {
+		l.sight.end()
+	}
+	l.sight = lookOut(context.WithoutCancel(ctx), func(ctx context.Context) (Change, error) { return l.o.Next(ctx, until) })
 }
 
 // end stops what the loop brought up, unless it is to stay. err is why the loop
@@ -132,7 +132,9 @@ func (l *loop) end(ctx context.Context, err error) error {
 		err = nil
 	}
 	switch {
-	case last.Outcome == Elsewhere || l.running.Driver == nil:
+	case last.Outcome == Elsewhere || l.running.Driver == nil && err != nil:
+	case l.running.Driver == nil:
+		last.Outcome, last.Report.URL = l.notStarted(context.WithoutCancel(ctx))
 	case l.o.Keep:
 		last.Outcome, last.Report.URL = LeftRunning, l.url
 	default:
@@ -149,6 +151,24 @@ func (l *loop) end(ctx context.Context, err error) error {
 	}
 	l.tell(last)
 	return err
+}
+
+// lastLook bounds the look at what the loop has not brought up.
+const lastLook = 2 * time.Second
+
+// notStarted is what is left by a loop that brought nothing up: what ran before, or
+// nothing.
+func (l *loop) notStarted(ctx context.Context) (o Outcome, url string) {
+	if l.stack.Driver == nil {
+		return NotStarted, ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastLook)
+	defer cancel()
+	seen, err := l.stack.Driver.Observe(ctx)
+	if err != nil || !seen.Running {
+		return NotStarted, ""
+	}
+	return LeftRunning, seen.URL
 }
 
 // stopEvery is how often a down is looked at.
@@ -208,6 +228,19 @@ func (l *loop) reload(ctx context.Context, c Change) error {
 		}
 	}
 	r := &reload{loop: l, n: l.reloads, change: c}
+	if c.Paths != nil {
+		l.again.pause = 0
+	} else {
+		r.silent = l.again.steps // nobody wants to know of each attempt, unless it gets further
+	}
+	if l.held.over == nil { // else it follows the reload before all the same
+		r.after = max(time.Since(l.ended), 0)
+		if !c.First.IsZero() {
+			r.after = c.First.Sub(l.ended)
+		}
+	}
+	l.waits = false
+	l.held = held{} // it is in what is read now
 	report, err := r.do(ctx)
 	l.ended = time.Now()
 	if !errors.Is(err, errNewer) {
@@ -215,12 +248,13 @@ func (l *loop) reload(ctx context.Context, c Change) error {
 	}
 	switch {
 	case err == nil:
+		mended := l.again.failing()
 		l.again.reset()
 		if l.reloads == 0 || report.Changed {
 			l.reloads++
 		}
-		r.concluded(ctx, report)
-		if report.Unsettled || !r.stack.Fresh() {
+		r.concluded(ctx, report, mended)
+		if (report.Unsettled || !r.stack.Fresh()) && !l.hold(ctx, r.stack.Change, 0) {
 			l.again.soon()
 		}
 		return nil
@@ -232,16 +266,22 @@ func (l *loop) reload(ctx context.Context, c Change) error {
 		l.drops++
 		l.tell(c.event(Event{Kind: Dropped, Reload: r.n, Agents: r.agents}))
 		return nil
-	case l.running.Driver == nil && !waitsForFiles(err):
+	case l.running.Driver == nil && machineLacks(err):
 		return err
 	}
-	if c.Paths != nil || !l.again.known(err) {
-		l.tell(c.event(Event{Kind: Failed, Reload: r.n, Agents: r.agents, Step: r.failed, Broken: broken(err), Err: err}))
+	if c.Paths != nil || r.shown || !l.again.known(err) {
+		known := l.health.lost != nil && said(l.health.lost) == said(err)
+		l.tell(c.event(Event{Kind: Failed, Reload: r.n, Agents: r.agents, Step: r.failed, Broken: broken(err), Err: err, Known: known}))
 	}
 	l.places.failed(r.agents)
-	l.again.failed(err)
-	if !waitsForFiles(err) {
-		l.again.later()
+	l.again.failed(err, r.steps)
+	if len(broken(err)) == 0 {
+		l.again.later(err)
+	}
+	select {
+	case <-l.sight.arrived:
+	default:
+		l.lookOut(ctx, Until{Touched: true}) // somebody may think that it is worth another try
 	}
 	return nil
 }
@@ -260,11 +300,11 @@ func broken(err error) []string {
 	return nil
 }
 
-// waitsForFiles reports whether an error is mended by another change of the
-// project's files, and not by itself.
-func waitsForFiles(err error) bool {
+// machineLacks reports whether an error is that of what a machine has, and no
+// change of the project's files mends it.
+func machineLacks(err error) bool {
 	kind := fault.KindOf(err)
-	return kind == fault.Usage || kind == fault.Failed
+	return kind != fault.Usage && kind != fault.Failed
 }
 
 // errNewer ends a reload for a newer change.
@@ -275,9 +315,14 @@ type reload struct {
 	*loop
 	n      int
 	change Change
+	after  time.Duration // that the change came after the reload before
 	spans  Spans
 	agents []string       // that get new processes
 	failed runtime.Action // "" when no step did
+	steps  int            // that began
+	silent int            // so many of them are not told
+	begun  *Event         // Reloading, which is told with the first one that is
+	shown  bool           // it was
 
 	mu      sync.Mutex
 	waiting bool // for an agent to get ready
@@ -307,7 +352,13 @@ func (r *reload) do(ctx context.Context) (runtime.Report, error) {
 		return runtime.Report{}, err
 	}
 	if now := stack.Change; r.change.Paths != nil && now.Paths != nil { // with what was saved since it was told
-		r.change.Paths, r.change.New, r.change.Removed = now.Paths, now.New, now.Removed
+		now.First, now.Told = r.change.First, r.change.Told
+		r.change = now
+	}
+	if r.change.Paths != nil {
+		r.quiet.count(r.change, r.after)
+	} else if stack.Change.Paths != nil {
+		r.quiet.count(stack.Change, r.after)
 	}
 	newer := r.sight.arrived
 	watch.Go(func() { r.yield(ctx, waits, newer, cancel) })
@@ -334,13 +385,18 @@ func (r *reload) told(e runtime.Event, waits chan struct{}, began time.Time) {
 			}
 		}
 		if e.Plan.Changes() && !again {
-			r.tell(r.change.event(Event{Kind: Reloading, Reload: r.n, Agents: r.agents, Steps: e.Plan}))
+			event := r.change.event(Event{Kind: Reloading, Reload: r.n, Agents: r.agents, Steps: e.Plan})
+			r.begun = &event
+			if r.silent == 0 {
+				r.show()
+			}
 		}
 		return
 	}
 	if e.Ended {
 		r.spans.add(e.Steps[0].Do, e.Took)
-	} else {
+	} else if r.steps++; r.steps > r.silent {
+		r.show()
 		r.tell(Event{Kind: Doing, Reload: r.n, Agents: r.agents, Step: e.Steps[0].Do})
 	}
 	if e.Err != nil {
@@ -355,6 +411,14 @@ func (r *reload) told(e runtime.Event, waits chan struct{}, began time.Time) {
 		case waits <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// show tells that the reload has begun, once.
+func (r *reload) show() {
+	if r.begun != nil {
+		r.tell(*r.begun)
+		r.begun, r.shown = nil, true
 	}
 }
 
@@ -386,7 +450,9 @@ func (r *reload) yield(ctx context.Context, waits, newer <-chan struct{}, cancel
 }
 
 // concluded tells of a reload that worked, and sees what it replaced to its end.
-func (r *reload) concluded(ctx context.Context, report runtime.Report) {
+// mended says that the one before did not.
+func (r *reload) concluded(ctx context.Context, report runtime.Report, mended bool) {
+	r.show()
 	driver, closeDriver := r.stack.Driver, r.stack.Close
 	r.running, r.url = r.stack, report.URL
 	r.places.started(r.agents)
@@ -411,7 +477,7 @@ func (r *reload) concluded(ctx context.Context, report runtime.Report) {
 	if r.n > 0 && !report.Changed {
 		kind = Unchanged
 	}
-	if kind == Reloaded || r.change.Paths != nil {
+	if kind == Reloaded || r.change.Paths != nil || mended {
 		r.tell(r.change.event(Event{
 			Kind: kind, Reload: r.n, Agents: r.agents, Left: gone, Spans: r.spans,
 			Unsettled: report.Unsettled, Report: report, Replaced: report.Replaced,

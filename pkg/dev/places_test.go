@@ -384,20 +384,23 @@ func TestTheLastEvent(t *testing.T) {
 		outcome Outcome
 		url     string
 	}{
-		"Ctrl-C":     {func(*rig) {}, func(r *rig) { r.cancel() }, Ended, ""},
-		"--keep":     {func(r *rig) { r.o.Keep = true }, func(r *rig) { r.cancel() }, LeftRunning, "http://127.0.0.1:4000"},
-		"a down":     {func(*rig) {}, func(r *rig) { r.sees(func() (runtime.Observed, error) { return runtime.Observed{}, nil }) }, Elsewhere, ""},
-		"no watcher": {func(r *rig) { r.o.Next = func(context.Context) (Change, error) { return Change{}, broken } }, func(*rig) {}, Broke, ""},
+		"Ctrl-C": {func(*rig) {}, func(r *rig) { r.cancel() }, Ended, ""},
+		"--keep": {func(r *rig) { r.o.Keep = true }, func(r *rig) { r.cancel() }, LeftRunning, "http://127.0.0.1:4000"},
+		"a down": {func(*rig) {}, func(r *rig) { r.sees(func() (runtime.Observed, error) { return runtime.Observed{}, nil }) }, Elsewhere, ""},
+		"no watcher": {func(r *rig) {
+			r.o.Next = func(context.Context, Until) (Change, error) { return Change{}, broken }
+		}, func(*rig) {}, Broke, ""},
 		"no start": {func(r *rig) {
 			r.up = func(context.Context, int, Told) (runtime.Report, error) {
 				return runtime.Report{}, fault.New(fault.Environment, "", "no engine")
 			}
 		}, func(*rig) {}, Broke, ""},
 		"a bad start": {func(r *rig) {
+			r.sees(func() (runtime.Observed, error) { return runtime.Observed{}, nil })
 			r.up = func(context.Context, int, Told) (runtime.Report, error) {
 				return runtime.Report{}, fault.New(fault.Failed, "", "no build")
 			}
-		}, func(r *rig) { r.cancel() }, Ended, ""},
+		}, func(r *rig) { r.cancel() }, NotStarted, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

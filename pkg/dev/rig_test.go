@@ -2,8 +2,8 @@ package dev
 
 import (
 	"context"
-	"errors"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flisk-go/flisk/pkg/fault"
 	"github.com/flisk-go/flisk/pkg/runtime"
 )
 
@@ -20,11 +21,12 @@ type rig struct {
 	runtime.Driver // what is not below is not called
 	t              *testing.T
 	o              Options
-	told           Told
+	tells          Told
 
 	mu       sync.Mutex
+	touched  bool          // so that it is as it was
 	dirty    Change        // what differs from what the last Load read
-	news     chan struct{} // closed, and replaced, at a save
+	saved    chan struct{} // closed, and replaced, at a save
 	fresh    bool
 	closed   int
 	attached []bool
@@ -47,7 +49,7 @@ type rig struct {
 
 // newRig is a rig on which everything works, at once.
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, news: make(chan struct{}), fresh: true, over: make(chan error, 1)}
+	r := &rig{t: t, saved: make(chan struct{}), fresh: true, over: make(chan error, 1)}
 	r.up = func(_ context.Context, n int, told Told) (runtime.Report, error) {
 		r.play(told, 10*time.Millisecond)
 		return runtime.Report{Changed: true}, nil
@@ -68,22 +70,27 @@ func newRig(t *testing.T) *rig {
 					return Stack{}, err
 				}
 			}
-			r.told = told
-			return Stack{Driver: r, Agents: map[string]int{"bot": 1}, Change: Change{Paths: paths}, Fresh: r.isFresh, Close: r.close}, nil
+			r.tells = told
+			return Stack{Driver: r, Agents: map[string]int{"bot": 1}, Change: changeOf(paths), Fresh: r.isFresh, Close: r.close}, nil
 		},
-		Next: func(ctx context.Context) (Change, error) {
+		Next: func(ctx context.Context, until Until) (Change, error) {
 			for {
 				r.mu.Lock()
-				c, news := r.dirty, r.news
+				c, saved := changeOf(r.dirty.Paths), r.saved
+				c.First, c.Told = r.dirty.First, time.Now()
+				if until.Touched && r.touched {
+					r.touched = false
+					r.mu.Unlock()
+					return Change{Paths: []string{"touched.go"}, ByHand: []string{"touched.go"}, First: time.Now(), Told: time.Now()}, nil
+				}
 				r.mu.Unlock()
-				if c.Paths != nil {
-					c.Told = time.Now()
+				if slices.ContainsFunc(c.Paths, func(path string) bool { return until.But == nil || !until.But(path) }) {
 					return c, nil
 				}
 				select {
 				case <-ctx.Done():
 					return Change{}, context.Cause(ctx)
-				case <-news:
+				case <-saved:
 				}
 			}
 		},
@@ -95,6 +102,11 @@ func newRig(t *testing.T) *rig {
 		Progress: silent{}, Reloads: silent{},
 	}
 	return r
+}
+
+// changeOf is a change of these, of which people write the Go files.
+func changeOf(paths []string) Change {
+	return Change{Paths: paths, ByHand: slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return path.Ext(p) != ".go" })}
 }
 
 // plan is a reload's as it is when code changed.
@@ -164,8 +176,25 @@ func (r *rig) change(first time.Time, paths ...string) {
 	r.dirty.Paths = append(slices.Clone(r.dirty.Paths), paths...)
 	slices.Sort(r.dirty.Paths)
 	r.dirty.Paths = slices.Compact(r.dirty.Paths)
-	close(r.news)
-	r.news = make(chan struct{})
+	close(r.saved)
+	r.saved = make(chan struct{})
+}
+
+// touch saves a file as it is.
+func (r *rig) touch(d time.Duration) {
+	r.mu.Lock()
+	r.touched = true
+	close(r.saved)
+	r.saved = make(chan struct{})
+	r.mu.Unlock()
+	r.pass(d)
+}
+
+// forget takes a touch back that nobody waited for.
+func (r *rig) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.touched = false
 }
 
 func (r *rig) isFresh() bool {
@@ -196,6 +225,30 @@ func (r *rig) kinds() string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// news is how often something was told that was not known.
+func (r *rig) news(kind Kind) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.Kind == kind && !e.Known {
+			n++
+		}
+	}
+	return n
+}
+
+// told is how often something was told.
+func (r *rig) told(kind Kind) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *rig) expect(want string) {
@@ -231,11 +284,11 @@ func (r *rig) Up(ctx context.Context, _ runtime.Progress) (runtime.Report, error
 		defer r.mu.Unlock()
 		r.running--
 	}()
-	return up(ctx, n, r.told)
+	return up(ctx, n, r.tells)
 }
 
 func (r *rig) Down(context.Context, runtime.Progress) (runtime.Report, error) {
-	r.play(r.told, 0) // a plan of its own, which is no reload's
+	r.play(r.tells, 0) // a plan of its own, which is no reload's
 	if r.down != nil {
 		r.down()
 	}
@@ -286,4 +339,8 @@ type silent struct{}
 func (silent) Begin(string) func(string, error) { return func(string, error) {} }
 func (silent) Output() io.Writer                { return io.Discard }
 
-var errBuild = errors.New("undefined: x")
+// errBuild is an agent's own fault, errSettings a mistake in flisk.yaml.
+var (
+	errBuild    = &fault.Fault{Kind: fault.Failed, Message: "the agent does not build", Agents: []string{"bot"}}
+	errSettings = fault.New(fault.Usage, "", "flisk.yaml:3:1: no")
+)

@@ -177,6 +177,16 @@ const (
 // Times and permissions are no change: who sets a file's executable bit, and
 // nothing else, changes an agent's hash and reloads nothing. A nil tree is empty.
 func Diff(from, to *Tree) []Change {
+	return diff(from, to, func(was, now File) bool { return !was.Same(now) })
+}
+
+// Touched lists what somebody wrote to from one tree to another: what Diff lists,
+// and files that are as they were under another time or in another place.
+func Touched(from, to *Tree) []Change {
+	return diff(from, to, func(was, now File) bool { return !was.Same(now) || !was.stamp.equal(now.stamp) })
+}
+
+func diff(from, to *Tree, modified func(was, now File) bool) []Change {
 	if from == nil {
 		from = &Tree{project: to.project}
 	}
@@ -186,7 +196,7 @@ func Diff(from, to *Tree) []Change {
 		switch {
 		case !ok:
 			out = append(out, Change{rel, now.Kind, Added, now.Size, to.agentsOf(rel, now)})
-		case !was.Same(now):
+		case modified(was, now):
 			out = append(out, Change{rel, now.Kind, Modified, now.Size, to.agentsOf(rel, now)})
 		}
 	}

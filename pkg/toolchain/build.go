@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -114,9 +115,12 @@ func run(ctx context.Context, cmd *exec.Cmd, o Options) error {
 	if err == nil {
 		return nil
 	}
+	if _, ran := errors.AsType[*exec.ExitError](err); !ran {
+		return fault.New(fault.Environment, "see that the go command and the directory are there", "cannot build %s: %w", o.agent(), err)
+	}
 	f := fault.New(fault.Failed, "correct it and try again", "%s does not build", o.agent())
 	f.Err = err
-	if o.Agent != "" {
+	if o.Agent != "" && blamesSource(printed.String()) {
 		f.Agents = []string{o.Agent}
 	}
 	if f.Detail = strings.TrimRight(printed.String(), "\n"); f.Detail == "" {
@@ -132,6 +136,19 @@ func run(ctx context.Context, cmd *exec.Cmd, o Options) error {
 	}
 	return f
 }
+
+// blamesSource reports whether the go command's output is about the source: it
+// names a line of it. Nothing else says whose fault a failure is, and a compiler
+// that was killed or a download that failed is mended without a change of the
+// source.
+func blamesSource(output string) bool {
+	return sourceLine.MatchString(output) && !machineWords.MatchString(output)
+}
+
+var (
+	sourceLine   = regexp.MustCompile(`(?m)^\S*\.(go|s|mod|work|sum):\d+`)
+	machineWords = regexp.MustCompile(`signal: killed|dial tcp|TLS handshake|cannot allocate memory|too many open files`)
+)
 
 // agent is what is built, for people.
 func (o Options) agent() string {

@@ -3,6 +3,7 @@ package toolchain
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,4 +27,30 @@ func TestNoRoomForABuild(t *testing.T) {
 		}
 	}
 	kindOf(t, said("main.go:1:1: syntax error"), fault.Failed)
+}
+
+// TestWhoseFaultABuildIs: only an agent whose source is named is at fault.
+func TestWhoseFaultABuildIs(t *testing.T) {
+	t.Parallel()
+	o := Options{Dir: t.TempDir(), Agent: "bot"}
+	said := func(text string) *fault.Fault {
+		return kindOf(t, run(t.Context(), exec.Command("sh", "-c", "echo \"$0\" >&2; exit 1", text), o), fault.Failed)
+	}
+	for text, own := range map[string]bool{
+		"# example.com/bot\n./turn.go:26:16: undefined: x":                                                         true,
+		"lib/lib.go:3:2: package nothing is not in std":                                                            true,
+		"go: errors parsing go.mod:\ngo.mod:3: unknown directive: requires":                                        true,
+		"# example.com/bot\n/usr/go/pkg/tool/compile: signal: killed":                                              false,
+		"failed to initialize build cache at /c: mkdir /c: not a directory":                                        false,
+		"main.go:4:2: github.com/a/b@v1: Get \"https://proxy.golang.org/x\": dial tcp: lookup proxy: no such host": false,
+	} {
+		if f := said(text); own != slices.Equal(f.Agents, []string{"bot"}) || !own && f.Agents != nil {
+			t.Errorf("%q is the fault of %q", text, f.Agents)
+		}
+	}
+	gone := exec.Command("true")
+	gone.Dir = filepath.Join(o.Dir, "away")
+	if f := kindOf(t, run(t.Context(), gone, o), fault.Environment); f.Agents != nil {
+		t.Errorf("a directory that is gone is the fault of %q", f.Agents)
+	}
 }

@@ -17,6 +17,16 @@ import (
 // cannot read. That one is told once and not for as long as it lasts: call again,
 // and Next waits until it is over.
 func (w *Watcher) Next(ctx context.Context, base *source.Tree) (Change, error) {
+	return w.next(ctx, base, source.Diff)
+}
+
+// NextTouch is Next for who waits for somebody to save something, also as it was
+// before: [source.Touched] says what that is.
+func (w *Watcher) NextTouch(ctx context.Context, base *source.Tree) (Change, error) {
+	return w.next(ctx, base, source.Touched)
+}
+
+func (w *Watcher) next(ctx context.Context, base *source.Tree, diff func(from, to *source.Tree) []source.Change) (Change, error) {
 	if err := w.over(ctx); err != nil {
 		return Change{}, err
 	}
@@ -39,7 +49,7 @@ func (w *Watcher) Next(ctx context.Context, base *source.Tree) (Change, error) {
 			}
 		default:
 			w.tell("")
-			files := source.Diff(base, tree)
+			files := diff(base, tree)
 			if len(files) > 0 && !patient && slices.ContainsFunc(files, emptied) {
 				// An editor may have come no further than that: it gets a second period.
 				patient = true

@@ -17,6 +17,10 @@ import (
 // errOtherVersion says that the supervisor does not speak this control API.
 var errOtherVersion = errors.New("the gateway's process was started by another version of flisk")
 
+// errNoAnswer says that nobody serves the control socket, or not to the end. Which
+// error its end gives depends on the moment, and net/http keeps one to itself.
+var errNoAnswer = errors.New("no answer")
+
 // client talks to the supervisor of a run directory. How long a call may take
 // is up to its context: a stop takes as long as a drain.
 type client struct{ http *http.Client }
@@ -77,15 +81,14 @@ func (c *client) call(ctx context.Context, path string, request, reply any) erro
 
 // gone is that the supervisor ended before it answered, or has ended already.
 func gone(err error) error {
-	return fault.New(fault.Environment, "flisk status shows what is left; flisk up brings everything back",
+	f := fault.New(fault.Environment, "flisk status shows what is left; flisk up brings everything back",
 		"the gateway's process (the supervisor, which also keeps the agents alive) ended before it answered: %w", err)
+	f.Err = errors.Join(errNoAnswer, err)
+	return f
 }
 
 // unreachable reports whether err means that nobody serves the control socket,
 // as opposed to an answer that one did not like.
-func unreachable(err error) bool {
-	_, op := errors.AsType[*net.OpError](err)
-	return op || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-}
+func unreachable(err error) bool { return errors.Is(err, errNoAnswer) }
 
 func asFault(err error) (*fault.Fault, bool) { return errors.AsType[*fault.Fault](err) }
