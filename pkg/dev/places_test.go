@@ -291,6 +291,7 @@ func TestWhatAnUpDoesNotMend(t *testing.T) {
 					t.Errorf("told %v, and tried %d times", told, r.count())
 				}
 				// Another time is another matter.
+				r.does(func(context.Context, int, Told) (runtime.Report, error) { return runtime.Report{}, nil })
 				r.sees(bot(fine))
 				r.pass(time.Minute)
 				before := len(r.events)
