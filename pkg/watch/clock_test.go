@@ -239,6 +239,21 @@ func TestC07_ASaveDuringTheReading(t *testing.T) {
 	})
 }
 
+// Whoever stops waiting takes nothing along that the next one would be told of.
+func TestC07_AWaitThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(r *rig, f *fake) {
+		began := time.Now()
+		r.saved(f, "main.go", "one")
+		ctx, cancel := context.WithTimeout(r.Context(), Quiet/2)
+		defer cancel()
+		if _, err := r.w.Next(ctx, r.base); !errors.Is(err, context.DeadlineExceeded) {
+			r.Errorf("within half of a quiet period: %v", err)
+		}
+		r.after(began, Quiet)
+	})
+}
+
 // A reading that finds other directories than are watched has them watched anew,
 // whether or not an event tells of it.
 func TestC03_DirectoriesThatWereReplaced(t *testing.T) {

@@ -32,8 +32,13 @@ func (w *Watcher) next(ctx context.Context, base *source.Tree, diff func(from, t
 	}
 	began := time.Now()
 	var b batch
+	defer func() {
+		if ctx.Err() != nil {
+			w.giveBack(b)
+		}
+	}()
 	patient := false
-	if w.upToDate(base) {
+	if w.upToDate(base) && !w.isPending() {
 		if err := w.wait(ctx); err != nil {
 			return Change{}, err
 		}
@@ -190,6 +195,14 @@ func (w *Watcher) take() batch {
 	b := w.pending
 	w.pending = batch{}
 	return b
+}
+
+// giveBack is for who has taken what is pending, and does not look at it any more.
+func (w *Watcher) giveBack(b batch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b.merge(w.pending)
+	w.pending = b
 }
 
 func (w *Watcher) isPending() bool {
