@@ -88,8 +88,17 @@ func removeImages(e *engine, project string) error {
 	return err
 }
 
-// apis are the versions that the fake engine plays.
-var apis = []string{"1.41", "1.44", "1.52"}
+// apis are the versions that the fake engine plays for what is tried on each. The one
+// in between makes no difference that one of these does not make, and is what all
+// other tests run on; FLISK_TEST_LONG=1 has it, too.
+var apis = playedAPIs()
+
+func playedAPIs() []string {
+	if os.Getenv("FLISK_TEST_LONG") == "1" {
+		return []string{"1.41", "1.44", "1.52"}
+	}
+	return []string{"1.41", "1.52"}
+}
 
 // rig is an engine with a project of the test's own on it.
 type rig struct {

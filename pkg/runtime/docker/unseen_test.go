@@ -35,7 +35,11 @@ func TestC28_UnseenRoutes(t *testing.T) {
 	}
 	write(t, place.routes(), string(routes))
 	before := containersOf(t, p)["gateway"]
-	p.Restart()
+	d := driverOf(p)
+	d.o.GatewayTimeout = 2 * time.Second
+	if _, err := d.Restart(t.Context(), "", p.P); err != nil {
+		t.Fatal(err)
+	}
 	if said := p.P.String(); !strings.Contains(said, "begin start gateway again, which does not see its routes change") {
 		t.Errorf("nobody says that the gateway was started again:\n%s", said)
 	}
@@ -91,7 +95,9 @@ func TestC27_RouteThatIsNotServed(t *testing.T) {
 	write(t, complaint, "http: {routers: {complaint: {rule: \"Nonsense(\", service: nowhere}}}\n")
 	p.Setup.ReadyTimeout = 2 * time.Minute // longer than the test's own patience
 	began := time.Now()
-	_, err := p.Driver().Up(t.Context(), p.P)
+	d := driverOf(p)
+	d.o.GatewayTimeout = 2 * time.Second
+	_, err := d.Up(t.Context(), p.P)
 	mustFault(t, err, fault.Failed, `agent "bot" is ready by itself, and the gateway does not reach it (it answers 502 Bad Gateway)`)
 	f, ok := errors.AsType[*fault.Fault](err)
 	if !ok || !strings.Contains(f.Detail, "complaint@file") || !strings.Contains(f.Hint, "compose.override.yaml") || strings.Contains(f.Hint, "flisk logs") {
