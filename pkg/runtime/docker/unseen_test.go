@@ -36,7 +36,7 @@ func TestC28_UnseenRoutes(t *testing.T) {
 	write(t, place.routes(), string(routes))
 	before := containersOf(t, p)["gateway"]
 	d := driverOf(p)
-	d.o.GatewayTimeout = 2 * time.Second
+	d.o.GatewayTimeout = 3 * time.Second
 	if _, err := d.Restart(t.Context(), "", p.P); err != nil {
 		t.Fatal(err)
 	}
