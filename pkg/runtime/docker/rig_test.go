@@ -5,10 +5,13 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +50,9 @@ func TestMain(m *testing.M) {
 	if out, err := build.CombinedOutput(); err != nil {
 		panic(string(out))
 	}
+	if err := moreAtOnce(); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if err := suiteProgram.Remove(); err != nil {
 		panic(err)
@@ -63,6 +69,17 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// moreAtOnce lets twice as many tests run at once, unless the command says how many:
+// most of the time they wait for an engine, or for an agent.
+func moreAtOnce() error {
+	flag.Parse()
+	parallel := flag.Lookup("test.parallel")
+	if parallel.Value.String() != parallel.DefValue {
+		return nil
+	}
+	return flag.Set(parallel.Name, strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 }
 
 func removeSharedImage() error {
