@@ -31,6 +31,8 @@ type rig struct {
 	o    Options
 	code *string // source hash of every agent
 	p    *progress
+
+	excused string // what a supervisor may say of why it did not start; "" for nothing
 }
 
 func newRig(t *testing.T) *rig {
@@ -202,7 +204,8 @@ func (r *rig) tearDown() {
 	}
 	r.mustBeClean()
 	for _, name := range []string{"supervisor.out", "supervisor.out.1"} {
-		if out, _ := os.ReadFile(filepath.Join(r.place().logs, name)); len(out) > 0 {
+		out, _ := os.ReadFile(filepath.Join(r.place().logs, name))
+		if len(out) > 0 && (r.excused == "" || !strings.Contains(string(out), r.excused)) {
 			r.t.Errorf("the supervisor wrote:\n%s", out)
 		}
 	}
