@@ -131,7 +131,6 @@ func reloadingLines(e dev.Event) (lines []said) {
 	if len(e.Paths) > 0 {
 		lines = plain("%s", savedWords(e))
 	}
-	moves := slices.ContainsFunc(e.Steps, func(s runtime.Step) bool { return s.Do == runtime.SwapGateway })
 	type reason struct{ do, cause string }
 	objects, order := map[reason][]string{}, []reason{}
 	for _, s := range e.Steps {
@@ -142,12 +141,12 @@ func reloadingLines(e dev.Event) (lines []said) {
 			if s.Generation <= 1 {
 				because.do = "start "
 			}
-			if s.Cause == "its code changed" || moves && movesOnly(s.Cause) {
+			if s.Cause == "its code changed" {
 				continue
 			}
 		case runtime.SwapGateway, runtime.StopGateway:
 			because.do = "move the gateway"
-			if s.Do == runtime.SwapGateway && !strings.HasPrefix(s.Cause, "it moves") {
+			if s.Do == runtime.SwapGateway && !strings.HasPrefix(s.Cause, "the gateway moves") {
 				because.do = "replace the gateway"
 			}
 		case runtime.StartService, runtime.StopService:
@@ -166,7 +165,7 @@ func reloadingLines(e dev.Event) (lines []said) {
 	for _, because := range order {
 		switch {
 		case gateway >= 0 && because == order[gateway]:
-			lines = append(lines, plain("%s", strings.Replace(because.cause, "it moves", "the gateway moves", 1))...)
+			lines = append(lines, plain("%s", because.cause)...)
 			continue
 		case gateway >= 0 && because.cause == order[gateway].cause: // agents that go with it
 			continue
@@ -178,11 +177,6 @@ func reloadingLines(e dev.Event) (lines []said) {
 		lines = append(lines, plain("%s%s%s", because.do, listed(objects[because], 3), why)...)
 	}
 	return lines
-}
-
-// movesOnly reports a cause that is nothing but the gateway's new address.
-func movesOnly(cause string) bool {
-	return strings.HasPrefix(cause, "gateway.hosts ") && !strings.Contains(cause, ", ")
 }
 
 func reloadedLines(e dev.Event, mended bool) []said {

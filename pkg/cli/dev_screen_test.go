@@ -28,7 +28,7 @@ func devEvents() []dev.Event {
 		return runtime.Replica{Agent: "bot", Name: "bot-1", State: state, Restarts: restarts, Exit: exit}
 	}
 	three := &runtime.Exit{Code: 3}
-	moved := "gateway.hosts 127.0.0.1:8080 localhost:8080 [::1]:8080 gateway:8080 → 127.0.0.1:9090 localhost:9090 [::1]:9090 gateway:8080"
+	moved := "the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090"
 	return []dev.Event{
 		{Kind: dev.Reloaded, Report: runtime.Report{URL: "http://127.0.0.1:8080"}, Agents: []string{"bot", "clerk"}},
 		{Kind: dev.Reloading, Time: at, Reload: 1, Paths: []string{"new.go", "old.go", "turn.go"}, New: []string{"new.go"}, Removed: []string{"old.go"}, Agents: bot, Steps: runtime.Plan{step(runtime.Start, "bot", "its code changed")}},
@@ -57,11 +57,11 @@ func devEvents() []dev.Event {
 		{Kind: dev.Unchanged, Time: at.Add(6 * time.Second), Reload: 2, Paths: []string{"turn.go"}},
 		{Kind: dev.Reloading, Time: at.Add(6 * time.Second), Reload: 3, Paths: []string{"flisk.yaml"}, Agents: both, Steps: runtime.Plan{
 			step(runtime.Start, "bot", moved), step(runtime.Start, "clerk", moved),
-			{Do: runtime.SwapGateway, Cause: "it moves from 127.0.0.1:8080 to 127.0.0.1:9090"},
+			{Do: runtime.SwapGateway, Cause: moved},
 		}},
 		{Kind: dev.Reloading, Time: at.Add(6 * time.Second), Reload: 3, Paths: []string{"flisk.yaml"}, Agents: both, Steps: runtime.Plan{
-			{Do: runtime.StopGateway, Cause: "the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090"}, {Do: runtime.StartGateway, Cause: "nothing listens on 127.0.0.1:9090 yet"},
-			step(runtime.Start, "bot", "the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090"), step(runtime.Start, "clerk", "the gateway moves from 127.0.0.1:8080 to 127.0.0.1:9090"),
+			{Do: runtime.StopGateway, Cause: moved}, {Do: runtime.StartGateway, Cause: "nothing listens on 127.0.0.1:9090 yet"},
+			step(runtime.Start, "bot", moved), step(runtime.Start, "clerk", moved),
 		}},
 		{Kind: dev.Reloaded, Time: at.Add(6 * time.Second), Reload: 3, Paths: []string{"flisk.yaml"}, Agents: both, Spans: dev.Spans{Start: 9 * ms}},
 		{Kind: dev.Failing, Time: at.Add(6 * time.Second), Reload: 3, Agents: bot, Replica: replica(runtime.Ready, 1, three)},
