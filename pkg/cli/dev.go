@@ -217,6 +217,10 @@ func (d *devRun) watchPlace(ctx context.Context) {
 	if err != nil {
 		return // nobody knows where this runs
 	}
+	led, err := filepath.EvalSymlinks(way) // the project's directory, or one in it
+	if err != nil {
+		return // it is going away
+	}
 	tick := time.NewTicker(placeEvery)
 	defer tick.Stop()
 	for {
@@ -225,7 +229,7 @@ func (d *devRun) watchPlace(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if now, err := filepath.EvalSymlinks(way); err == nil && now != d.began.Dir {
+		if now, err := filepath.EvalSymlinks(way); err == nil && now != led {
 			d.screen.warn(fault.New(fault.Usage, "to run that one, end this with Ctrl-C and begin anew", "%q leads to %q now, and this flisk dev goes on with %q", way, now, d.began.Dir))
 			return
 		}

@@ -106,9 +106,21 @@ func TestDevGoesByThePath(t *testing.T) {
 	}
 }
 
-// TestDevSaysThatALinkWasTurned: whoever saves behind it would wait for ever.
+// TestDevSaysThatALinkWasTurned: whoever saves behind it would wait for ever, also in
+// a directory of the project.
 func TestDevSaysThatALinkWasTurned(t *testing.T) {
+	for _, inside := range []string{"", "shop"} {
+		t.Run("in "+inside, func(t *testing.T) { testTurnedLink(t, inside) })
+	}
+}
+
+func testTurnedLink(t *testing.T, inside string) {
 	one, other, link := projectDir(t, false), projectDir(t, false), filepath.Join(t.TempDir(), "bot")
+	for _, dir := range []string{one, other} {
+		if err := os.MkdirAll(filepath.Join(dir, inside), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	turn := func(to string) {
 		t.Helper()
 		if err := errors.Join(os.RemoveAll(link), os.Symlink(to, link)); err != nil {
@@ -117,7 +129,7 @@ func TestDevSaysThatALinkWasTurned(t *testing.T) {
 	}
 	turn(one)
 	synctest.Test(t, func(t *testing.T) {
-		d, out := begun(t, link)
+		d, out := begun(t, filepath.Join(link, inside))
 		said := make(chan struct{})
 		go func() {
 			defer close(said)
