@@ -138,16 +138,18 @@ func run(ctx context.Context, cmd *exec.Cmd, o Options) error {
 }
 
 // blamesSource reports whether the go command's output is about the source: it
-// names a line of it. Nothing else says whose fault a failure is, and a compiler
-// that was killed or a download that failed is mended without a change of the
-// source.
+// names a line of it, or says what is wrong with a package as a whole. Nothing else
+// says whose fault a failure is, and a compiler that was killed or a download that
+// failed, which names the line of the import, is mended without a change of the source.
 func blamesSource(output string) bool {
 	return sourceLine.MatchString(output) && !machineWords.MatchString(output)
 }
 
 var (
-	sourceLine   = regexp.MustCompile(`(?m)^\S*\.(go|s|mod|work|sum):\d+`)
-	machineWords = regexp.MustCompile(`signal: killed|dial tcp|TLS handshake|cannot allocate memory|too many open files`)
+	sourceLine = regexp.MustCompile(`(?m)^[^:\n]*\.(go|s|mod|work|sum):\d+` +
+		`|function main is undeclared|import cycle not allowed|found packages \S+ \(|build constraints exclude all Go files`)
+	machineWords = regexp.MustCompile(`signal: killed|cannot allocate memory|too many open files` +
+		`|(dial|read|write) (tcp|udp)|TLS handshake|x509:|proxyconnect|(Get|reading) "?https?://|unexpected EOF`)
 )
 
 // agent is what is built, for people.
