@@ -200,6 +200,27 @@ func TestFailedIsToldOnce(t *testing.T) {
 	})
 }
 
+// TestWhatTheMachineLacksIsTriedAtItsOwnPace: that everything else is there again is
+// no reason to build at every look.
+func TestWhatTheMachineLacksIsTriedAtItsOwnPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		there := r.observe
+		r.start()
+		r.pass(time.Second)
+		r.sees(func() (runtime.Observed, error) { return runtime.Observed{}, errors.New("the engine is away") })
+		r.pass(10 * time.Second)
+		r.does(failing("", fault.New(fault.Environment, "make room", "no space left")))
+		r.sees(there)
+		r.pass(10 * time.Minute)
+		// One at once; then the pauses double up to ten seconds.
+		if most := int(10*time.Minute/lastPause) + 6; r.ups > most {
+			t.Errorf("%d attempts in ten minutes, want at most %d", r.ups, most)
+		}
+		r.stop()
+	})
+}
+
 // TestTheEngineGoesAwayDuringAReload: it is said once, and everything is back when
 // what was saved runs.
 func TestTheEngineGoesAwayDuringAReload(t *testing.T) {

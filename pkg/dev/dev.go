@@ -84,9 +84,10 @@ type Exits interface {
 // Nothing that the project's files say ends the loop: a build that fails, an
 // agent that does not get ready or a flisk.yaml that cannot be read is told, with
 // what ran before still serving. It is tried again at the next save, and now and
-// then where it is not an agent's own fault. What the machine lacks at the start (an engine, a port, a toolchain) is an error; what
-// it loses later is told, and looked for until it is back. When somebody else
-// stops the stack, the loop ends without an error.
+// then where it is not an agent's own fault. What the machine lacks at the start
+// (an engine, a port, a toolchain) is an error; what it loses later is told, and
+// looked for until it is back. When somebody else stops the stack, the loop ends
+// without an error.
 func Run(ctx context.Context, o Options) error {
 	l := &loop{o: o}
 	return l.run(ctx)

@@ -41,13 +41,13 @@ const emptyPause = 500 * time.Millisecond
 
 // up notes that everything runs, by a reload's own looks.
 func (h *health) up(reload int, tell func(Event)) {
-	if h.missed = 0; h.lost != nil {
-		h.backs++
+	h.missed = 0
+	if h.lost == nil {
+		return
 	}
-	if h.lost != nil {
-		h.lost = nil
-		tell(Event{Kind: Back, Reload: reload})
-	}
+	h.backs++
+	h.lost = nil
+	tell(Event{Kind: Back, Reload: reload})
 }
 
 // rest notes that everything is where it should be.
@@ -113,7 +113,9 @@ func (l *loop) look(ctx context.Context) error {
 	if l.health.lost == nil {
 		return nil
 	}
-	if !l.again.own { // whether it is as it was is the planner's question
+	// Whether it is as it was is the planner's question: at once when it is there
+	// again, and later when the answer is tried for anyway.
+	if !l.again.own && (l.health.fine == 1 || l.again.due() == nil) {
 		if err := l.reload(ctx, Change{}); err != nil {
 			return err
 		}
@@ -149,7 +151,7 @@ func (l *loop) lose(err error, agents []string) {
 	if l.health.lost == nil {
 		l.tell(Event{Kind: Lost, Reload: l.reloads, Agents: agents, Err: err, Known: l.again.known(err)})
 	}
-	l.health.lost = err
+	l.health.lost, l.health.fine = err, 0
 }
 
 // missing brings something back that so many looks in a row have missed.
@@ -210,7 +212,8 @@ func forDev(said string) string {
 	return said
 }
 
-// The pauses between two attempts. What the machine lacks is seen without a build.
+// The pauses between two attempts; the last one for what the machine lacks, which is
+// there again at once, and that for anything else.
 const (
 	firstPause = time.Second
 	lastPause  = 10 * time.Second

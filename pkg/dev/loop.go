@@ -264,14 +264,14 @@ func (l *loop) reload(ctx context.Context, c Change) error {
 		return err
 	case errors.Is(err, errNewer):
 		l.drops++
-		l.tell(c.event(Event{Kind: Dropped, Reload: r.n, Agents: r.agents}))
+		l.tell(r.change.event(Event{Kind: Dropped, Reload: r.n, Agents: r.agents}))
 		return nil
 	case l.running.Driver == nil && machineLacks(err):
 		return err
 	}
 	if c.Paths != nil || r.shown || !l.again.known(err) {
 		known := l.health.lost != nil && said(l.health.lost) == said(err)
-		l.tell(c.event(Event{Kind: Failed, Reload: r.n, Agents: r.agents, Step: r.failed, Broken: broken(err), Err: err, Known: known}))
+		l.tell(r.change.event(Event{Kind: Failed, Reload: r.n, Agents: r.agents, Step: r.failed, Broken: broken(err), Err: err, Known: known}))
 	}
 	l.places.failed(r.agents)
 	l.again.failed(err, r.steps)
