@@ -127,10 +127,10 @@ type Driver interface {
 	// gone is not. It neither waits for another change nor keeps one waiting.
 	Retire(ctx context.Context, ref Ref) (Change, error)
 
-	// Kill sends SIGKILL to every replica of an agent, but for those that are on their
-	// way out, and returns when another
-	// process is in the place of each; that one need not be ready yet. A process
-	// that did not die of that signal is an error.
+	// Kill sends SIGKILL to every replica of an agent, but for those that are on
+	// their way out, and returns when another process is in the place of each; that
+	// one need not be ready yet. A process that did not die of that signal is an
+	// error.
 	Kill(ctx context.Context, agent string) ([]Change, error)
 
 	// Logs calls emit for each line, in order within a replica.

@@ -84,8 +84,8 @@ func (d *deaths) lives(id string) *lives {
 // before tells of the ends that came before a line of the same container, which
 // says that it was started again.
 func (d *deaths) before(c seen, line time.Time) error {
-	of := d.lives(c.ID)
-	for len(of.untold) > 0 && of.untold[0].at.Before(line) {
+	of := d.of[c.ID]
+	for of != nil && len(of.untold) > 0 && of.untold[0].at.Before(line) {
 		if err := d.tell(c, of, true); err != nil {
 			return err
 		}

@@ -45,10 +45,14 @@ func (e ending) String() string {
 // that meanwhile is what was wanted, and nothing is known of its end then. One that
 // was started again in between is stopped again.
 func (d *Driver) halt(ctx context.Context, e *engine, c seen) (ending, error) {
+	var how ending
 	for tries := 1; ; tries++ {
-		how, err := d.stopped(ctx, e, c)
+		again, err := d.stopped(ctx, e, c)
 		if errors.Is(err, errNotFound) {
-			return ending{}, nil
+			return how, nil
+		}
+		if how.why == nobody { // what was cut once is not mended by a clean end later
+			how = again
 		}
 		if err == nil {
 			err = d.remove(context.WithoutCancel(ctx), e, c)
@@ -88,8 +92,9 @@ func (d *Driver) stopped(ctx context.Context, e *engine, c seen) (ending, error)
 
 // aloneStops waits while another flisk command stops a container, and has others
 // wait until release is called: the engine sends a SIGTERM for each of them, and an
-// agent of an older library takes the second one for haste. With Force, which is about that, nobody
-// waits; and a place that cannot be locked must not keep a container running.
+// agent of an older library takes the second one for haste. With Force, which is
+// about that, nobody waits; and a place that cannot be locked must not keep a
+// container running.
 func (d *Driver) aloneStops(id string) (release func()) {
 	path := d.place.stop(id)
 	tick := time.NewTicker(stopPoll)

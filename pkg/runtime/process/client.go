@@ -63,6 +63,8 @@ func (c *client) call(ctx context.Context, path string, request, reply any) erro
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
 	case err != nil:
 		return gone(err)
 	case resp.StatusCode == http.StatusNotFound:

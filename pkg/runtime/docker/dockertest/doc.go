@@ -8,9 +8,10 @@
 // Containers (create, start, stop, kill, restart policies, wait, rename, remove,
 // list, inspect, health checks, logs, exec, archive), images (load, inspect,
 // list, remove, tag; pull from [Options.Registry], build by [Options.Build]),
-// networks with their aliases, volumes, the events of starts, exits and removals. Each as API 1.41, 1.44 or 1.52 has it:
-// the oldest and the newest version, one network at create below 1.44, the
-// fields that an older engine ignores (see [Engine.Ignored]).
+// networks with their aliases, volumes, the events of starts, exits and removals.
+// Each as API 1.41, 1.44 or 1.52 has it: the oldest and the newest version, one
+// network at create below 1.44, the fields that an older engine ignores (see
+// [Engine.Ignored]).
 //
 // A container of a loaded or built image is a process of the image's program on
 // this machine: with its environment, its mounts as directories, and FLISK_LISTEN
