@@ -114,6 +114,13 @@ func TestDevRowOfAnAgentThatLeaves(t *testing.T) {
 	says("1 draining")
 	rows = rows.note(dev.Event{Kind: dev.Drained, Reload: 1})
 	says("gone")
+
+	rows = rows.name([]string{"bot", "clerk"})
+	rows = rows.note(dev.Event{Kind: dev.Reloaded, Reload: 2, Agents: []string{"clerk"}})
+	rows = rows.name([]string{"bot"})
+	says("leaving")
+	rows = rows.note(dev.Event{Kind: dev.Unchanged, Reload: 2}) // another command took it away
+	says("gone")
 }
 
 // TestDevRowOfTwoReplicas shows the one in trouble, and which it is.

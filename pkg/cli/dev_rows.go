@@ -80,7 +80,9 @@ func (rows devRows) note(e dev.Event) devRows {
 		row.draining = e.Draining[row.name]
 		row.note(e, slices.Contains(e.Agents, row.name))
 	}
-	if e.Kind != dev.Reloaded && e.Kind != dev.Drained {
+	switch e.Kind {
+	case dev.Reloaded, dev.Unchanged, dev.Drained: // what runs is what flisk.yaml has, whoever saw to that
+	default:
 		return rows
 	}
 	return slices.DeleteFunc(rows, func(row *devRow) bool { return row.leaving && row.draining == 0 })
