@@ -37,18 +37,18 @@ func TestWhoseFaultABuildIs(t *testing.T) {
 		return kindOf(t, run(t.Context(), exec.Command("sh", "-c", "echo \"$0\" >&2; exit 1", text), o), fault.Failed)
 	}
 	for text, own := range map[string]bool{
-		"# example.com/bot\n./turn.go:26:16: undefined: x":                                                         true,
-		"lib/lib.go:3:2: package nothing is not in std":                                                            true,
-		"go: errors parsing go.mod:\ngo.mod:3: unknown directive: requires":                                        true,
-		"# example.com/bot\n/usr/go/pkg/tool/compile: signal: killed":                                              false,
-		"# example.com/bot\n./my bot/turn.go:3:5: undefined: x":                                                    true,
-		"# example.com/bot\nruntime.main_main·f: function main is undeclared in the main package":                  true,
-		"package example.com/bot\n\timports example.com/bot/a: import cycle not allowed":                           true,
-		"found packages main (main.go) and other (turn.go) in /p/bot":                                              true,
-		"turn.go:5:2: github.com/a/b@v1: reading https://proxy.golang.org/x: 502 Bad Gateway":                      false,
-		"turn.go:5:2: github.com/a/b@v1: read tcp 10.0.0.1:1->10.0.0.2:2: connection reset":                        false,
-		"failed to initialize build cache at /c: mkdir /c: not a directory":                                        false,
-		"main.go:4:2: github.com/a/b@v1: Get \"https://proxy.golang.org/x\": dial tcp: lookup proxy: no such host": false,
+		"# example.com/bot\n./turn.go:26:16: undefined: x":                                                                  true,
+		"lib/lib.go:3:2: package nothing is not in std":                                                                     true,
+		"go: errors parsing go.mod:\ngo.mod:3: unknown directive: requires":                                                 true,
+		"# example.com/bot\n/usr/go/pkg/tool/compile: signal: killed":                                                       false,
+		"# example.com/bot\n./my bot/turn.go:3:5: undefined: x":                                                             true,
+		"# example.com/bot\nruntime.main_main·f: function main is undeclared in the main package":                           true,
+		"package example.com/bot\n\timports example.com/bot/a: import cycle not allowed":                                    true,
+		"found packages main (main.go) and other (turn.go) in /p/bot":                                                       true,
+		"turn.go:5:2: github.com/a/b@v1: reading https://modules.example/x: 502 Bad Gateway":                                false,
+		"turn.go:5:2: github.com/a/b@v1: read tcp 10.0.0.1:1->10.0.0.2:2: connection reset":                                 false,
+		"failed to initialize build cache at /c: mkdir /c: not a directory":                                                 false,
+		"main.go:4:2: github.com/a/b@v1: Get \"https://modules.example/x\": dial tcp: lookup modules.example: no such host": false,
 	} {
 		if f := said(text); own != slices.Equal(f.Agents, []string{"bot"}) || !own && f.Agents != nil {
 			t.Errorf("%q is the fault of %q", text, f.Agents)
