@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -35,13 +34,12 @@ func (d *Driver) LastExit(ctx context.Context, r runtime.Replica) *runtime.Exit 
 
 func (e *engine) lastExit(ctx context.Context, container string) (last *runtime.Exit) {
 	now := time.Now()
-	at := func(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }
 	filter := filters.NewArgs(
 		filters.Arg("container", container),
 		filters.Arg("type", string(events.ContainerEventType)),
 		filters.Arg("event", string(events.ActionDie)),
 	)
-	told, ended := e.api.Events(ctx, events.ListOptions{Since: at(now.Add(-exitMemory)), Until: at(now), Filters: filter})
+	told, ended := e.api.Events(ctx, events.ListOptions{Since: engineTime(now.Add(-exitMemory)), Until: engineTime(now), Filters: filter})
 	for {
 		select {
 		case m := <-told:

@@ -31,6 +31,10 @@ type logLine struct {
 // maxLogLine bounds one line: a longer one is handed on in pieces.
 const maxLogLine = 1 << 20
 
+// engineTime is a time as the engine reads one of its options: seconds, and nine
+// digits of their parts.
+func engineTime(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }
+
 // logs hands on the lines that a container wrote, in the order of the engine.
 // With follow it goes on until the container ends or ctx does, and the end of
 // ctx is its error. An error of emit ends it and is returned as it is.
@@ -45,7 +49,7 @@ func (e *engine) logs(ctx context.Context, id string, o logOptions, emit func(lo
 		options.Tail = strconv.Itoa(o.tail)
 	}
 	if !o.since.IsZero() {
-		options.Since = fmt.Sprintf("%d.%09d", o.since.Unix(), o.since.Nanosecond())
+		options.Since = engineTime(o.since)
 	}
 	body, err := e.api.ContainerLogs(ctx, id, options)
 	if err != nil {
